@@ -82,7 +82,7 @@ func (c *certCall) parse(args []string, stdout, stderr io.Writer) (code int, don
 	once := func(name string, set func(value string) error) {
 		flags.Func(name, "", func(value string) error {
 			if given(flags, name) {
-				return errors.New("it is there twice")
+				return errors.New("it is given twice")
 			}
 			return set(value)
 		})
@@ -121,7 +121,7 @@ func (c *certCall) check() error {
 	}
 	flags, ok := takes[c.action]
 	if !ok {
-		return fmt.Errorf("%.40q is none of issue, renew, list and revoke", c.action)
+		return fmt.Errorf("%.40q isn't one of issue, renew, list and revoke", c.action)
 	}
 	for _, name := range c.given {
 		found := false
@@ -134,7 +134,7 @@ func (c *certCall) check() error {
 	}
 	for n, word := range c.words {
 		if strings.HasPrefix(word, "-") && word != "-" {
-			return fmt.Errorf("%.80q stands after %.80q: flags stand before names, and no name begins with '-'", word,
+			return fmt.Errorf("%.80q stands after %.80q: flags come before names, and no name begins with '-'", word,
 				c.words[max(n-1, 0)])
 		}
 	}
@@ -150,7 +150,7 @@ func (c *certCall) check() error {
 	case c.words[0] == "app" && len(c.words) != 2:
 		return errors.New("'zooid cert issue app' takes one name")
 	case c.words[0] == "server" && c.superuser:
-		return errors.New("a server is no superuser: -superuser is for 'issue app'")
+		return errors.New("a server can't be a superuser: use -superuser with 'issue app'")
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func (c *certCall) run(now time.Time, stdout io.Writer) error {
 		}
 		printIssued(renewed, stdout)
 		fmt.Fprintf(stdout,
-			"the last one stays valid until %s; once the new one is in use, you can end it: zooid cert revoke -dir %s %s\n",
+			"the previous one stays valid until %s; once the new one is in use, you can revoke it: zooid cert revoke -dir %s %s\n",
 			last.Until.UTC().Format(time.DateOnly), c.dir, last.Serial)
 		return nil
 	}
@@ -212,10 +212,10 @@ func (c *certCall) revoke(now time.Time, stdout io.Writer) error {
 		fmt.Fprintf(stdout, "revoked %s (%s), serial number %s\n", terminal.OneLine(one.Name), one.Usage, one.Serial)
 	}
 	fmt.Fprintf(stdout,
-		"the revocation takes effect on each server when the server has the new list: copy %s next to its crl.pem as crl.pem.new, and rename it: mv crl.pem.new crl.pem\n",
+		"the revocation takes effect on each server once it has the new list: copy %s next to its crl.pem as crl.pem.new, and rename it: mv crl.pem.new crl.pem\n",
 		list)
 	fmt.Fprintln(stdout,
-		"a zoo.cfg without ssl.crlFile and ssl.quorum.crlFile, of an earlier 'zooid init', needs both, and a restart")
+		"a zoo.cfg that an earlier 'zooid init' wrote without ssl.crlFile and ssl.quorum.crlFile needs both, and a restart")
 	return nil
 }
 

@@ -300,11 +300,11 @@ func TestCertCommandLines(t *testing.T) {
 		t.Fatalf("%d, %s", code, text)
 	}
 	for line, says := range map[string]string{
-		"": "none of issue", "sign": `"sign" is none of`, "issue": "'server HOST…' or 'app NAME'", "issue app": "'app NAME'",
-		"issue server": "'server HOST…'", "issue app a b": "one name", "issue -superuser server a": "no superuser",
+		"": "one of issue", "sign": `"sign" isn't one`, "issue": "'server HOST…' or 'app NAME'", "issue app": "'app NAME'",
+		"issue server": "'server HOST…'", "issue app a b": "one name", "issue -superuser server a": "can't be a superuser",
 		"renew":      "one name",
-		"revoke a b": "one name", "list a": "takes no names", "issue app a -dir x": "flags stand before names",
-		"issue app -a": "flags stand before names", "-dir a -dir b list": "there twice", "list -dir": "needs an argument",
+		"revoke a b": "one name", "list a": "takes no names", "issue app a -dir x": "flags come before names",
+		"issue app -a": "flags come before names", "-dir a -dir b list": "given twice", "list -dir": "needs an argument",
 		"list -dir=": "empty", "list -nosuch": "not defined: -nosuch", "list -days 3": "takes no flag -days",
 		"revoke -json a":      "no flag -json",
 		"issue -days 0 app a": "want 1 to 825", "issue -days=826 app a": "want 1 to 825",

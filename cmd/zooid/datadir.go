@@ -57,7 +57,7 @@ func checkDirs(s *config.Storage, alone bool) error {
 			continue
 		}
 		if st, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) || err == nil && !st.IsDir() {
-			return runbook.Errorf("ZD-1120", "open the data directory %s: it is no directory, and datadir.autocreate=false forbids making one; make it, or correct dataDir and dataLogDir",
+			return runbook.Errorf("ZD-1120", "open the data directory %s: it isn't a directory, and datadir.autocreate=false forbids creating one; create it, or correct dataDir and dataLogDir",
 				dir)
 		}
 	}
@@ -107,11 +107,11 @@ func checkForApache(dir, logDir string, alone bool) error {
 		command += terminal.Quoted(dir) + " " + terminal.Quoted(dir)
 		where := ""
 		if !alone {
-			where = " on one server of the ensemble, the one with the highest zxid (each import is a history of its own; the others join with directories that are new)"
+			where = " on one server of the ensemble, the one with the highest zxid (each import starts a separate history; the others join with new directories)"
 		}
-		return runbook.Errorf("ZD-1121", "open the data directory %s: %s is the tree of an Apache ZooKeeper server (%s). "+
-			"Zooid would serve an empty tree instead. To go on with it, stop Apache and import it%s, which leaves Apache's files as they are: %s. "+
-			"To begin with an empty tree, give dataDir and dataLogDir directories of their own", dir, theirs, apacheHas(dir,
+		return runbook.Errorf("ZD-1121", "open the data directory %s: %s contains the tree of an Apache ZooKeeper server (%s). "+
+			"Zooid would serve an empty tree instead. To keep that tree, stop Apache and import it%s, which leaves Apache's files unchanged: %s. "+
+			"To begin with an empty tree, set dataDir and dataLogDir to other directories", dir, theirs, apacheHas(dir,
 			logDir), where, command)
 	}
 	return nil

@@ -49,14 +49,14 @@ func digestOf(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 			return 1
 		}
 		if len(line) > credentialMax {
-			fmt.Fprintf(stderr, "zooid digest: standard input has a longer first line; user and password take at most %d bytes\n",
+			fmt.Fprintf(stderr, "zooid digest: the first line of standard input is too long; user and password may have at most %d bytes\n",
 				credentialMax)
 			return 2
 		}
 		credential = strings.TrimRight(line, "\r\n")
 	}
 	if user, password, ok := strings.Cut(credential, ":"); !ok || user == "" || password == "" {
-		fmt.Fprintln(stderr, "zooid digest: want a user and a password with a colon between them, as in super:PASSWORD")
+		fmt.Fprintln(stderr, "zooid digest: want a user and a password separated by a colon, as in super:PASSWORD")
 		return 2
 	}
 	text, err := auth.Digest(algorithm, credential)

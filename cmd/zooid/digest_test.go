@@ -20,7 +20,7 @@ func TestDigestCommand(t *testing.T) {
 		{[]string{"-"}, "super:test\n", 0, "super:D/InIHSb7yEEbrWz8b9l71RjZJU=\n"},
 		{[]string{"-alg", "SHA-256", "super:test"}, "", 0, "super:wjySwxg860UATFtciuZ1lpzrCHrPeov6SPu/ZD56uig=\n"},
 		{[]string{"-alg", "CRC32", "super:secret"}, "", 2, "unknown hash"},
-		{[]string{"secret"}, "", 2, "with a colon between"},
+		{[]string{"secret"}, "", 2, "separated by a colon"},
 		{[]string{"-"}, "super:secret" + strings.Repeat("x", credentialMax), 2, "at most 4096 bytes"},
 		{nil, "", 2, "usage:"},
 	} {

@@ -194,7 +194,7 @@ var plants = []plant{
 	{"unresolvable name", false, "names", doctor.Fault, "the name zooid.invalid doesn't resolve", func(p *patient) {
 		p.moveTo("zooid.invalid")
 	}},
-	{"another machine's line", false, "names", doctor.Fault, "no address of this machine", func(p *patient) {
+	{"another machine's line", false, "names", doctor.Fault, "isn't an address of this machine", func(p *patient) {
 		p.moveTo("192.0.2.1") // of those for documentation
 	}},
 	{"quorum port taken", false, "ports", doctor.Fault, "is taken by another program",
@@ -207,11 +207,11 @@ var plants = []plant{
 		func(p *patient) { p.must(os.Chmod(p.path("data"), 0o777)) }},
 	{"data directory 0755", false, "directories", doctor.Warning, "everybody may look into it (mode 0755)",
 		func(p *patient) { p.must(os.Chmod(p.path("data"), 0o755)) }},
-	{"log directory is a file", false, "directories", doctor.Fault, "is no directory", func(p *patient) {
+	{"log directory is a file", false, "directories", doctor.Fault, "isn't a directory", func(p *patient) {
 		p.write("log", "")
 		p.replace("", "dataLogDir="+p.path("log")+"\n")
 	}},
-	{"Apache's version-2", false, "data", doctor.Fault, "holds the tree of an Apache ZooKeeper server", func(p *patient) {
+	{"Apache's version-2", false, "data", doctor.Fault, "contains the tree of an Apache", func(p *patient) {
 		p.must(os.Mkdir(p.path("data/version-2"), 0o700))
 		p.write("data/version-2/snapshot.0", "ZKSN")
 	}},
@@ -233,12 +233,12 @@ var plants = []plant{
 		p.replace("", "DigestAuthenticationProvider.superDigest=super:AAAAAAAAAAAAAAAAAAAAAAAAAAA=\n")
 		p.must(os.Chmod(p.path("zoo.cfg"), 0o644))
 	}},
-	{"ended certificate", true, "certificates", doctor.Fault, "has ended on",
+	{"ended certificate", true, "certificates", doctor.Fault, "expired on",
 		func(p *patient) { p.from(newPatient(p.t, true, time.Now().AddDate(-4, 0, 0))) }},
-	{"certificate about to end", true, "certificates", doctor.Warning, "ends on",
+	{"certificate about to end", true, "certificates", doctor.Warning, "expires on",
 		func(p *patient) { p.from(newPatient(p.t, true, time.Now().AddDate(0, 0, -815))) }},
 	{"another issuer's certificate", true, "certificates", doctor.Fault,
-		"won't believe the certificate", func(p *patient) {
+		"won't trust the certificate", func(p *patient) {
 			b, err := os.ReadFile(newPatient(p.t, true, time.Now()).path("server.pem"))
 			p.must(err)
 			p.write("server.pem", string(b))
@@ -253,7 +253,7 @@ var plants = []plant{
 	}},
 	{"ulimit -n 256", false, "descriptors", doctor.Warning, "may open 256 files", func(p *patient) { p.limit = 256 }},
 	{"limit above the machine's memory", false, "memory", doctor.Fault,
-		"the kernel would end the server", func(p *patient) {
+		"the kernel would kill the server", func(p *patient) {
 			p.replace("", "memory.limit=1000000000000000\n")
 		}},
 	{"a server whose disk hangs", false, "hangs", doctor.Fault, "server 2: a write of its log has been under way for 5s",
@@ -265,7 +265,7 @@ var plants = []plant{
 				return "zk_fsync_in_flight_ms\t5000\nzk_last_turn_ms\t20\n"
 			})
 		}},
-	{"a clock ahead", false, "clocks", doctor.Fault, "apart: server 2: +", func(p *patient) {
+	{"a clock ahead", false, "clocks", doctor.Fault, "differ: server 2: +", func(p *patient) {
 		p.serveAs(1, "3.9.5-x", time.Hour)
 		p.serveAs(2, "3.9.5-x", 0)
 	}},
@@ -277,7 +277,7 @@ var plants = []plant{
 		p.serveAs(1, "3.9.5-x", 0)
 		p.serveAs(2, "3.9.4-x", 0)
 	}},
-	{"something else answers", false, "versions", doctor.Fault, "something else than a server answers", func(p *patient) {
+	{"something else answers", false, "versions", doctor.Fault, "something other than a server answers", func(p *patient) {
 		p.serve(p.ports[5], func(string) string { return "220 mail" })
 	}},
 }

@@ -64,7 +64,7 @@ func runDrain(args []string, stdout, stderr io.Writer) int {
 		case *undo && *force:
 			return nil, errors.New("-undo and -force exclude each other")
 		case *force != (*why != ""):
-			return nil, errors.New("-force needs a reason: -why REASON, and a reason is for -force alone")
+			return nil, errors.New("-force and -why REASON must be given together")
 		case *undo:
 			return url.Values{"undo": {"true"}}, nil
 		case *force:
@@ -76,7 +76,7 @@ func runDrain(args []string, stdout, stderr io.Writer) int {
 	switch {
 	case code != 0 || answer == nil:
 	case *undo:
-		fmt.Fprintln(stdout, "not drained: the server takes clients")
+		fmt.Fprintln(stdout, "not drained: the server accepts clients")
 	default:
 		fmt.Fprintln(stdout, "drained: another server leads, and new clients are turned away; the server listens on",
 			s.cfg.Admin.Host, "until it is stopped")
@@ -156,7 +156,7 @@ func runAdminCommand(flags *flag.FlagSet, help string, query func() (url.Values,
 	}
 	answer = &adminAnswer{}
 	if err := json.Unmarshal(body, answer); err != nil {
-		return refused("what answers there is no admin server of zooid: status %d, %.60q", status, body)
+		return refused("this isn't zooid's admin server: status %d, %.60q", status, body)
 	}
 	if answer.Error != nil || status != http.StatusOK {
 		why := http.StatusText(status)
@@ -186,7 +186,7 @@ func (s *localServer) identity() (string, error) {
 	}
 	switch all := r.Identities(); {
 	case len(all) > 1:
-		return "", fmt.Errorf("the admin server takes one identity, and there are %d", len(all))
+		return "", fmt.Errorf("the admin server accepts one identity, but %d were given", len(all))
 	case len(all) == 1:
 		return strings.TrimSuffix(all[0].Scheme+":"+string(all[0].Auth), ":"), nil
 	case r.Keys.Location != "" && s.cfg.Admin.ForceHTTPS:

@@ -37,12 +37,12 @@ func (f *memberFiles) save(text string, version int64) {
 		return // the server was started from this file
 	}
 	if err := config.WriteDynamic(path, members, false); err != nil {
-		f.log.Warn("the membership has changed, but its dynamic configuration file can't be written; the ensemble goes on with it all the same",
+		f.log.Warn("the membership has changed, but its dynamic configuration file can't be written; the ensemble uses the new membership anyway",
 			"err", err, "code", "ZD-3211")
 		return
 	}
 	if err := config.WriteStatic(f.cfg.File, path, !self.Client.IsZero()); err != nil {
-		f.log.Warn("the membership has changed, but zoo.cfg can't be made to point to its dynamic configuration file; the ensemble goes on with it all the same",
+		f.log.Warn("the membership has changed, but zoo.cfg can't be changed to point to its dynamic configuration file; the ensemble uses the new membership anyway",
 			"file", path, "err", err, "code", "ZD-3212")
 		return
 	}

@@ -53,7 +53,7 @@ func runEntrypoint(args []string, stdout, stderr io.Writer) int {
 		return run(args, stdout, stderr)
 	}
 	if script && (len(args) != 2 || args[1] != "start-foreground") {
-		fmt.Fprintln(stderr, "zooid entrypoint: of zkServer.sh there is start-foreground alone")
+		fmt.Fprintln(stderr, "zooid entrypoint: the only command of zkServer.sh that is supported is start-foreground")
 		return 2
 	}
 	c := container{
@@ -78,7 +78,7 @@ func (c *container) server() ([]string, error) {
 		c.conf = dir
 	}
 	if files, err := os.ReadDir(c.scripts); err == nil && len(files) > 0 {
-		return nil, runbook.Errorf("ZD-1152", "run %s: the image has no shell for the scripts of %s; do what they do in the configuration, and remove them",
+		return nil, runbook.Errorf("ZD-1152", "run %s: the image has no shell for the scripts of %s; put what they do into the configuration, and remove them",
 			files[0].Name(), c.scripts)
 	}
 	if err := c.environmentFiles(); err != nil {
@@ -109,7 +109,7 @@ func (c *container) server() ([]string, error) {
 		return nil, runbook.Errorf("ZD-1152", "write the configuration: %w; let the container's user own the directory (chown -R %d)",
 			err, os.Getuid())
 	}
-	c.log.Info("the configuration is made of the container's variables", "of", s.Image, "file", file)
+	c.log.Info("the configuration was generated from the container's variables", "of", s.Image, "file", file)
 	return append(s.Flags, file), c.writeMyID(file, s.ID)
 }
 
@@ -143,7 +143,7 @@ func (c *container) writeMyID(file, id string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if said == "" && cfg.Quorum.Distributed {
-			return runbook.Errorf("ZD-1152", "find out which server of the ensemble this is: neither is there a file %s nor a variable ZOO_MY_ID; set it",
+			return runbook.Errorf("ZD-1152", "determine this server's id: there is neither a file %s nor a variable ZOO_MY_ID; set the variable",
 				path)
 		}
 		if _, err := strconv.ParseUint(id, 10, 31); err != nil {
@@ -156,7 +156,7 @@ func (c *container) writeMyID(file, id string) error {
 	case err != nil:
 		return runbook.Errorf("ZD-1152", "read this server's id: %w", err)
 	case said != "" && strings.TrimSpace(text) != said:
-		c.log.Warn("variables of the container: the file myid of the data directory has another id than ZOO_MY_ID, and takes effect",
+		c.log.Warn("variables of the container: the id in the data directory's file myid differs from ZOO_MY_ID, and takes precedence",
 			"file", path, "code", "ZD-1154")
 	}
 	return nil

@@ -211,7 +211,7 @@ func TestEntrypointRunsCommands(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
 		"entrypoint version": "zooid", "entrypoint -h": "ZOO_MY_ID", "entrypoint server -h": "usage: zooid server",
-		"entrypoint zkServer.sh status": "start-foreground alone", "entrypoint nonsense": "no command",
+		"entrypoint zkServer.sh status": "that is supported is start-foreground", "entrypoint nonsense": "no command",
 	} {
 		var out bytes.Buffer
 		run(strings.Fields(args), &out, &out)

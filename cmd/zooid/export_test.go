@@ -117,10 +117,10 @@ func TestExportOfRunningServer(t *testing.T) {
 		"a wrong password": {[]string{"-auth", "digest:super:wrong", "http://" + p.admin}, 1, "403, Not authorized"},
 		"another scheme": {
 			[]string{"-auth", "nosuch:secret", "http://" + p.admin}, 1,
-			"401, Not authenticated. The server doesn't know who asks",
+			"401, Not authenticated. The server doesn't accept these credentials",
 		},
 		"another page":     {[]string{"http://" + p.admin + "/other/path"}, 1, "404"},
-		"a stranger's TLS": {[]string{"https://" + p.admin}, 1, "-tls-ca names the file"},
+		"a stranger's TLS": {[]string{"https://" + p.admin}, 1, "name the authority's file with -tls-ca"},
 		"plain, with TLS":  {append(secure, "http://"+p.admin), 1, "want https://"},
 	} {
 		_, said, code := exported(t, c.args...)

@@ -54,6 +54,6 @@ func runFound(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "zooid found:", errorText(err))
 		return 1
 	}
-	fmt.Fprintf(stdout, "the server founds its ensemble as soon as it waits for others to do so; start it if it doesn't run. Its log says what it does\n")
+	fmt.Fprintf(stdout, "the server founds its ensemble when it next waits to join one; start it if it doesn't run. Its log records what it does\n")
 	return 0
 }

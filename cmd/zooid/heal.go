@@ -28,7 +28,7 @@ func heal(opt server.Options, failure error, now time.Time) (healed bool, err er
 	}
 	if n, err := storage.Asides(opt.DataDir); err != nil || n >= asidesMax {
 		return false, errors.Join(err,
-			runbook.Errorf("ZD-3404", "this server has set its data aside %d times already, the most it does by itself: find out why (its memory, its disk, its version, who puts old disks back), remove the folders aside-* in %s that are of no use any more, and start it again",
+			runbook.Errorf("ZD-3404", "this server has set its data aside %d times already, the most it does by itself: find the cause (memory, disk, version, old disks being put back), remove the folders aside-* in %s that are no longer needed, and start it again",
 				n, opt.DataDir))
 	}
 	what := "diverged-"
@@ -43,16 +43,16 @@ func heal(opt server.Options, failure error, now time.Time) (healed bool, err er
 		return false, err
 	}
 	if overtaken {
-		opt.Log.Warn("this server sets the beginning of its own ensemble aside, and joins that of the others",
+		opt.Log.Warn("this server sets aside the ensemble that it had begun to found, and joins the others' ensemble",
 			"aside", filepath.Join(opt.DataDir, "aside-"+name), "code", "ZD-3409")
 		return true, nil
 	}
 	if old {
-		opt.Log.Warn("an older disk of this server was put back: it sets that data aside, and joins anew",
+		opt.Log.Warn("an older disk of this server was put back: it sets that data aside and joins again",
 			"aside", filepath.Join(opt.DataDir, "aside-"+name), "why", former, "code", "ZD-3137")
 		return true, nil
 	}
-	opt.Log.Error("this server's data is set aside for a report; it takes everything from the others now",
+	opt.Log.Error("this server's data is set aside for analysis; it now fetches all data from the others",
 		"aside", filepath.Join(opt.DataDir, "aside-"+name), "why", diverged, "code", "ZD-3403")
 	return true, nil
 }

@@ -82,7 +82,7 @@ func (s *localServer) aliveness(ctx context.Context) ([]admin.Reason, error) {
 	}
 	status, body, err := s.askAdmin(ctx, http.MethodGet, "/livez", "")
 	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("it isn't alive: status %d, %.60q", status, body)
+		err = fmt.Errorf("it isn't live: status %d, %.60q", status, body)
 	}
 	return nil, err
 }
@@ -112,7 +112,7 @@ func (s *localServer) readyPage(ctx context.Context) (page ready, err error) {
 	}
 	if err := json.Unmarshal(body, &page); err != nil ||
 		status != http.StatusOK && status != http.StatusServiceUnavailable {
-		return page, fmt.Errorf("what answers there is no admin server of zooid: status %d, %.60q", status, body)
+		return page, fmt.Errorf("this isn't zooid's admin server: status %d, %.60q", status, body)
 	}
 	if !page.Ready && len(page.Reasons) == 0 {
 		page.Reasons = []admin.Reason{{Text: "It gives no reason."}}
@@ -176,12 +176,12 @@ func reasonsIn(text string) ([]admin.Reason, error) {
 		return []admin.Reason{{Code: admin.ReasonNoQuorum, Text: strings.TrimSpace(text)}}, nil
 	case strings.Contains(text, "READ-ONLY mode"):
 		return []admin.Reason{
-			{Code: admin.ReasonReadOnly, Text: "The server is cut off from its ensemble and serves reads alone."},
+			{Code: admin.ReasonReadOnly, Text: "The server is cut off from its ensemble and serves only reads."},
 		}, nil
 	case strings.Contains(text, "\nDRAINED;"):
 		return []admin.Reason{{Code: admin.ReasonDraining, Text: admin.DrainingText}}, nil
 	case !strings.HasPrefix(text, "Zookeeper version:"):
-		return nil, fmt.Errorf("what answers there is no server: %.60q", text)
+		return nil, fmt.Errorf("the answer doesn't come from a server: %.60q", text)
 	}
 	return nil, nil
 }

@@ -136,7 +136,7 @@ func TestReload(t *testing.T) {
 	}
 	rewrite("4lw.commands.whitelist=ruok", "4lw.commands.whitelist=conf\nmaxClientCnxns=7\nlimits.path=depth=2\nsnapCount=1234")
 	p.cmd.Process.Signal(syscall.SIGHUP)
-	p.await("was read again")
+	p.await("was reloaded")
 	log := p.log.String()
 	if !strings.Contains(log, `inForce="[4lw.commands.whitelist limits.path maxClientCnxns]" needRestart=[snapCount]`) {
 		t.Errorf("the log says\n%s", log)
@@ -220,7 +220,7 @@ func TestReload(t *testing.T) {
 			t.Errorf("zooid drain %v: %d, %s", flags, code, text)
 		}
 	}
-	if code, text := runZooid("drain", "-undo", p.file); code != 0 || !strings.Contains(text, "takes clients") {
+	if code, text := runZooid("drain", "-undo", p.file); code != 0 || !strings.Contains(text, "accepts clients") {
 		t.Errorf("zooid drain -undo: %d, %s", code, text)
 	}
 	if code, text := runZooid("drain", "-auth", "nosuch:x", p.file); code != exitNotReady ||
@@ -311,7 +311,7 @@ func TestReloadLimits(t *testing.T) {
 				if err := errors.Join(os.WriteFile(p.file, []byte(text), 0o600), reload(p)); err != nil {
 					t.Fatalf("%s, %s: %v", way, line, err)
 				}
-				p.await("was read again")
+				p.await("was reloaded")
 				if answers() == limited {
 					t.Errorf("%s, %s: in the file: %t; another connection is answered: %t", way, line, limited, limited)
 				}
@@ -365,7 +365,7 @@ func TestReloadStores(t *testing.T) {
 		if err := reload(p); err != nil {
 			t.Errorf("%s: %v", way, err)
 		}
-		p.await("was read again")
+		p.await("was reloaded")
 		if !bytes.Equal(shown(), now) {
 			t.Errorf("after %s the former certificate is shown", way)
 		}

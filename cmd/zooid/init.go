@@ -85,7 +85,7 @@ func runInit(args []string, stdout, stderr io.Writer) int {
 // addServer writes the files of one more server, and says how the ensemble takes it in.
 func addServer(o setup.Options, id int, tls bool, stdout, stderr io.Writer) int {
 	if tls {
-		fmt.Fprintln(stderr, "zooid init: -tls isn't for -add: whether servers talk TLS is what the others' server lines say")
+		fmt.Fprintln(stderr, "zooid init: -tls can't be used with -add: the other servers' lines already determine whether servers use TLS")
 		return 2
 	}
 	a, err := setup.Add(o, id)

@@ -288,7 +288,7 @@ func TestServerRefusesApachesDirectory(t *testing.T) {
 	}
 	var out bytes.Buffer
 	if code := run([]string{"server", "0", dir}, &out, &out); code != 1 ||
-		!strings.Contains(out.String(), "version-2 is the tree of an Apache") || !strings.Contains(out.String(),
+		!strings.Contains(out.String(), "version-2 contains the tree of an Apache") || !strings.Contains(out.String(),
 		"zooid import "+dir+" "+dir) {
 		t.Errorf("exit %d, %q", code, out.String())
 	}

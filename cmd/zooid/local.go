@@ -80,7 +80,7 @@ func (s *localServer) clientPort() (at string, secure bool, err error) {
 	case tls.Port > 0:
 		return here(tls.Host, tls.Port), true, nil
 	}
-	return "", false, errors.New("the file has no client port that could be asked; set admin.enableServer=true")
+	return "", false, errors.New("the file has no client port to query; set admin.enableServer=true")
 }
 
 // word asks the server a four-letter word.

@@ -72,10 +72,10 @@ func runLog(args []string, stdout, stderr io.Writer) int {
 		err = errors.New("-snapshot, -files, -repair and a range exclude each other")
 	}
 	if err == nil && (files || repair) && (o.JSON || o.Data) {
-		err = errors.New("-json and -data are for transactions and snapshots")
+		err = errors.New("-json and -data work only with transactions and snapshots")
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "zooid log: %v\n\n", err)
+		fmt.Fprintf(stderr, "zooid log: %v\n", err)
 	}
 	if err != nil || len(o.Dirs) < 1 || len(o.Dirs) > 2 {
 		fmt.Fprint(stderr, logHelp)
@@ -111,7 +111,7 @@ func parseZxid(text string) (int64, error) {
 	digits, ok := strings.CutPrefix(text, "0x")
 	n, err := strconv.ParseUint(digits, 16, 63)
 	if !ok || err != nil || n == 0 {
-		return 0, fmt.Errorf("%q is no zxid; it has the form 0x200000001", text)
+		return 0, fmt.Errorf("%q isn't a zxid; write it in the form 0x200000001", text)
 	}
 	return int64(n), nil
 }

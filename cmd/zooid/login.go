@@ -83,7 +83,7 @@ func loginMechanism(a *config.Auth) (*logins, error) {
 // warn logs what of the login file isn't used.
 func (l *logins) warn(log *slog.Logger) {
 	if l.note != "" {
-		log.Warn("no client can log in by Kerberos: the login file's Kerberos module can't be used, and need not succeed; the other users of its section can log in",
+		log.Warn("no client can log in by Kerberos: the login file's Kerberos module can't be used, but isn't required; the other users of its section can log in",
 			"err", l.note, "code", "ZD-1235")
 	}
 }

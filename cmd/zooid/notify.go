@@ -26,7 +26,7 @@ type notifier struct {
 func notifyStart(log *slog.Logger) *notifier {
 	n := &notifier{log: log}
 	n.timer = time.AfterFunc(startPatience, func() {
-		n.started("it recovers, or waits for its peers; clients are not served yet")
+		n.started("recovering or waiting for peers; not serving clients yet")
 	})
 	return n
 }

@@ -107,11 +107,11 @@ func runAllowJoin(args []string, stdout, stderr io.Writer) int {
 	}
 	id, err := strconv.ParseInt(args[0], 10, 64)
 	if err != nil || id < 0 {
-		fmt.Fprintf(stderr, "zooid allow-join: %q is no server id\n", args[0])
+		fmt.Fprintf(stderr, "zooid allow-join: %q isn't a server id\n", args[0])
 		return 2
 	}
 	if _, _, err := net.SplitHostPort(addr); err != nil && addr != "" {
-		fmt.Fprintf(stderr, "zooid allow-join: %q is no address, such as zk4:2888\n", addr)
+		fmt.Fprintf(stderr, "zooid allow-join: %q isn't an address, such as zk4:2888\n", addr)
 		return 2
 	}
 	dir, err := logDirectory(args[1])
@@ -126,7 +126,7 @@ func runAllowJoin(args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stdout, "server %d may join until %s; start it if it doesn't run\n", id, until.Format("15:04:05"))
 	if addr == "" && unlisted(args[1], id) {
-		fmt.Fprintf(stderr, "zooid allow-join: server %d isn't in the server lines of %s. Unless reconfig has added it, its address isn't known, and it isn't let in: give that of its peer port (zk4:2888)\n",
+		fmt.Fprintf(stderr, "zooid allow-join: server %d isn't in the server lines of %s. Unless reconfig has added it, its address is unknown, and it can't join: give the address of its peer port (zk4:2888)\n",
 			id, args[1])
 	}
 	return 0

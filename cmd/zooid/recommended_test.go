@@ -134,7 +134,7 @@ func TestRecommendedDay(t *testing.T) {
 		{"reload 1/zoo.cfg", "needs a restart: nothing", 0},
 		{"drain 2/zoo.cfg", "drained: another server leads", 0},
 		{"status 1/zoo.cfg", "it is drained", 1},
-		{"drain -undo 2/zoo.cfg", "takes clients", 0},
+		{"drain -undo 2/zoo.cfg", "accepts clients", 0},
 		{"status 3/zoo.cfg", "ok: server", 0},
 	} {
 		text, code := d.run(step.command)
@@ -177,7 +177,7 @@ func (d *day) profiles(admin int) {
 	step("health -profile ops 2/zoo.cfg", "ready", 0)
 	step("reload -profile ops 2/zoo.cfg", "in force: ", 0)
 	step("reload -profile shop 2/zoo.cfg", "Not authorized", 1) // its own token would have been let in
-	step("drain -undo -profile ops 2/zoo.cfg", "takes clients", 0)
+	step("drain -undo -profile ops 2/zoo.cfg", "accepts clients", 0)
 	step("drain -profile shop 2/zoo.cfg", "Not authorized", 1)
 	step("doctor -no-disk -profile ops 1/zoo.cfg", "0 faults", 0)
 	step("status -profile ops", d.client, 0)

@@ -135,15 +135,15 @@ func (r *rescue) show(names []string) error {
 	for i, s := range all {
 		r.describe(s)
 		if s.Cluster != all[0].Cluster {
-			return fmt.Errorf("%s and %s are of different clusters", all[0].DataDir, s.DataDir)
+			return fmt.Errorf("%s and %s belong to different clusters", all[0].DataDir, s.DataDir)
 		}
 		if s.Better(all[best]) {
 			best = i
 		}
 	}
 	if len(all) > 1 {
-		fmt.Fprintf(r.out, "%s has most: whatever another of these %d has acknowledged, it has too.\n\n", all[best].DataDir,
-			len(all))
+		fmt.Fprintf(r.out, "%s has the most data: it includes everything that any of these %d has acknowledged.\n\n",
+			all[best].DataDir, len(all))
 	}
 	fmt.Fprint(r.out, r.losses(all[best], len(all)))
 	return nil
@@ -165,16 +165,16 @@ func (r *rescue) losses(best *newensemble.Survivor, n int) string {
 	voters := votersOf(best)
 	var b strings.Builder
 	if n > voters/2 && voters > 0 {
-		fmt.Fprintf(&b, "The ensemble has %d voters, and %d servers are here: if they are voters, they are a majority. Start them; nothing is lost then.\n",
+		fmt.Fprintf(&b, "The ensemble has %d voters, and %d servers are here: if they are voters, they form a majority. Start them, and nothing is lost.\n",
 			voters, n)
 		return b.String()
 	}
-	fmt.Fprintf(&b, "The ensemble has %d voters. What may be lost: writes that the missing servers have acknowledged after zxid %s,\nwritten %s. Their number isn't known here.\n",
+	fmt.Fprintf(&b, "The ensemble has %d voters. Writes that the missing servers acknowledged after zxid %s,\nwritten %s, may be lost. Their number is unknown here.\n",
 		voters, best.Zxid, best.Written.Format(time.RFC3339))
 	if doubt := best.LastIndex - min(best.Committed, best.LastIndex); doubt > 0 {
-		fmt.Fprintf(&b, "The last %d entries aren't known here to be acknowledged; all are kept.\n", doubt)
+		fmt.Fprintf(&b, "The last %d entries may not have been acknowledged; all are kept.\n", doubt)
 	}
-	fmt.Fprintf(&b, "\nIf a majority of the disks is gone for good, and not merely unreachable, make a new ensemble of it:\n  zooid recover -new-ensemble -cluster %s -why REASON zoo.cfg\n",
+	fmt.Fprintf(&b, "\nIf a majority of the disks is gone for good, and not merely unreachable, make a new ensemble from this server:\n  zooid recover -new-ensemble -cluster %s -why REASON zoo.cfg\n",
 		best.ClusterID)
 	return b.String()
 }
@@ -194,7 +194,7 @@ func (r *rescue) change(names []string) error {
 		return err
 	}
 	if cfg == nil {
-		return fmt.Errorf("%s is a directory: name the server's zoo.cfg first", names[0])
+		return fmt.Errorf("%s is a directory: give the server's zoo.cfg first", names[0])
 	}
 	if act, err := newensemble.Finish(p.DataDir, p.LogDir); err != nil || act != nil {
 		if act != nil {
@@ -243,8 +243,8 @@ func (r *rescue) change(names []string) error {
 
 func (r *rescue) made(a *newensemble.Act) {
 	fmt.Fprintf(r.out, "the new ensemble has the cluster id %s and begins with this server's data; the old data is in %s.\n"+
-		"Start this server first. The others join with empty data directories: on another survivor run zooid recover -set-aside.\n"+
-		"One that doesn't know the ensemble's secret needs zooid allow-join; one that is gone for good leaves by reconfig.\n",
+		"Start this server first. The others join with empty data directories: run zooid recover -set-aside on each other survivor.\n"+
+		"A server without the ensemble's secret needs zooid allow-join. Remove servers that are gone for good by reconfig.\n",
 		a.NewCluster, a.Aside)
 }
 
@@ -255,7 +255,7 @@ func memberID(cfg *config.Config) (int64, error) {
 		return 0, err
 	}
 	if !full.Quorum.Distributed {
-		return 0, fmt.Errorf("%s is of a server alone, which has no majority to lose; start it", cfg.File)
+		return 0, fmt.Errorf("%s belongs to a standalone server, which has no majority to lose; start it", cfg.File)
 	}
 	return full.Quorum.MyID, nil
 }
@@ -264,11 +264,11 @@ func memberID(cfg *config.Config) (int64, error) {
 func (r *rescue) mayRenew(s *newensemble.Survivor, cfg *config.Config, id int64, others []string) error {
 	members, err := config.ParseMembers(s.Members)
 	if err != nil || members.Voters() == 0 {
-		return fmt.Errorf("make a new ensemble of %s: it doesn't hold the ensemble's membership; take another survivor",
+		return fmt.Errorf("make a new ensemble of %s: it lacks the ensemble's membership; use another survivor",
 			s.DataDir)
 	}
 	if _, ok := members.Find(id); !ok {
-		return fmt.Errorf("make a new ensemble of %s: server %d is no member in it (%s); correct myid, or take a member",
+		return fmt.Errorf("make a new ensemble of %s: server %d isn't one of its members (%s); correct myid, or use a member",
 			s.DataDir, id, strings.TrimSpace(s.Members))
 	}
 	for _, name := range others {
@@ -283,14 +283,14 @@ func (r *rescue) mayRenew(s *newensemble.Survivor, cfg *config.Config, id int64,
 		o.Release()
 		switch {
 		case o.Cluster != s.Cluster:
-			return fmt.Errorf("%s and %s are of different clusters", s.DataDir, o.DataDir)
+			return fmt.Errorf("%s and %s belong to different clusters", s.DataDir, o.DataDir)
 		case o.Better(s):
-			return fmt.Errorf("make a new ensemble of %s: %s has more (last entry %d of term %d); take that one", s.DataDir,
+			return fmt.Errorf("make a new ensemble of %s: %s has more data (last entry %d of term %d); use that one", s.DataDir,
 				o.DataDir, o.LastIndex, o.LastTerm)
 		}
 	}
 	if n := 1 + len(others); n > members.Voters()/2 {
-		return fmt.Errorf("make a new ensemble: %d of %d voters are a majority; start these servers instead, nothing is lost then",
+		return fmt.Errorf("make a new ensemble: %d of %d voters are a majority; start these servers instead, and nothing is lost",
 			n, members.Voters())
 	}
 	for _, m := range append(members.Servers, cfg.Quorum.Members.Servers...) {

@@ -144,7 +144,7 @@ func (r *reloader) reload() (admin.Reloaded, error) {
 	var why strings.Builder
 	cfg, _ := serverConfig(r.args, io.Discard, &why)
 	if cfg == nil {
-		err := errors.New("the configuration can't be read again, and nothing is changed: " + strings.TrimSpace(why.String()))
+		err := errors.New("the configuration can't be reloaded, and nothing changed: " + strings.TrimSpace(why.String()))
 		r.log.Error("reload failed", "err", err, "code", "ZD-1040")
 		return admin.Reloaded{}, err
 	}
@@ -173,13 +173,13 @@ func (r *reloader) reload() (admin.Reloaded, error) {
 	}
 	err := errors.Join(failed...)
 	if err != nil {
-		r.log.Error("reload: files can't be used; what was read before stays in use", "err", err, "code", "ZD-1227")
+		r.log.Error("reload: some files can't be used; their previous content stays in use", "err", err, "code", "ZD-1227")
 	}
 	if r.server != nil {
 		r.server.SetLimits(limits(cfg))
 		r.server.SetSuperusers(superusers(cfg)) // also checks connected clients against the current stores and logins
 	}
-	r.log.Info("the configuration was read again", "inForce", done.InForce, "needRestart", done.NeedRestart)
+	r.log.Info("the configuration was reloaded", "inForce", done.InForce, "needRestart", done.NeedRestart)
 	return done, err
 }
 
@@ -190,7 +190,7 @@ func (r *reloader) reloadLogins(a *config.Auth, done *admin.Reloaded) []error {
 	}
 	l, err := loginMechanism(a)
 	if err == nil && l == nil {
-		err = errors.New("it is gone, or has no section for the server; restart the server if there are to be no logins by SASL")
+		err = errors.New("it is missing, or has no section for the server; to turn off logins by SASL, restart the server")
 	}
 	if err != nil {
 		return []error{fmt.Errorf("login file: %w", err)}

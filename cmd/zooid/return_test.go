@@ -137,15 +137,15 @@ func TestReturn(t *testing.T) {
 		none string
 	}{
 		{"-check", []string{"-check"}, 0,
-			[]string{"the observers [1 2] have everything", "the way back: nothing that Apache has no form for"}, "Next:"},
+			[]string{"the observers [1 2] have all data", "the way back: Apache can represent everything"}, "Next:"},
 		{"a -stop that fails", []string{"-stop", "echo no >&2; exit 3", "-stop-observer", stopObserver, "-start", start}, 1,
 			[]string{"Next: Zooid's servers [1] are stopped", "stop the Zooid server 1: the command failed: exit status 3: no", "To undo: start Zooid's servers [1] again"}, "last step"},
 		{"a -stop that stops nothing", []string{"-stop", "true", "-stop-observer", stopObserver, "-start", start}, 1,
-			[]string{"a process has its directory", "To undo: start Zooid's servers [1] again"}, "last step"},
+			[]string{"a process uses its directory", "To undo: start Zooid's servers [1] again"}, "last step"},
 		{"an observer with other files",
 			[]string{"-stop", h.stop("zooid"), "-stop-observer", stopObserver + " | sed s/znodes/nodes/", "-start", start}, 1,
 			[]string{
-				"the observers [1 2] have everything: ", "the files of observer 1 aren't Zooid's",
+				"the observers [1 2] have all data: ", "the files of observer 1 don't match Zooid's data",
 				"To undo: start Zooid's servers [1] again",
 			}, "last step"},
 	} {
@@ -163,7 +163,7 @@ func TestReturn(t *testing.T) {
 	h.create("/two")
 	h.startObservers()
 	code, said := h.back("-stop", h.stop("zooid"), "-stop-observer", stopObserver, "-start", start)
-	if code != 0 || !strings.Contains(said, "last step, which ends the possibility to undo") ||
+	if code != 0 || !strings.Contains(said, "last step, after which") ||
 		!strings.Contains(said, "Apache's servers [1 2] were started") {
 		t.Fatalf("exit %d\n%s", code, said)
 	}

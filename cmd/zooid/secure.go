@@ -50,7 +50,7 @@ func secureOptions(cfg *config.Config, log *slog.Logger, o *server.Options) erro
 		o.SASL.Mechanism = sasl.Follow(logins.mechanism, logins.secrets, logins.tickets)
 	}
 	if logins == nil && slices.Contains(o.Auth.EnforceSchemes, "sasl") {
-		log.Warn("clients must log in by SASL, but no login file has a section for the server (java.security.auth.login.config, sasl.serverconfig); none will be let in", "code", "ZD-1222")
+		log.Warn("clients must log in by SASL, but no login file has a section for the server (java.security.auth.login.config, sasl.serverconfig); none can connect", "code", "ZD-1222")
 	}
 	return nil
 }

@@ -295,11 +295,11 @@ func TestSeedRefuses(t *testing.T) {
 	}
 	whole := seed(1, 2, 3)
 	try("nothing", nil, "read a seed")
-	try("text", []byte("no such\nthing"), "read a seed: what comes is none")
+	try("text", []byte("no such\nthing"), "read a seed: the input doesn't come from")
 	try("half", whole[:len(whole)/2], "is damaged at offset")
-	try("other servers", seed(1, 2, 3, 4), "all need the same server lines")
-	try("others alone", seed(1, 3), "all need the same server lines")
-	try("a server alone", seed(), "all need the same server lines")
+	try("other servers", seed(1, 2, 3, 4), "all servers need the same server lines")
+	try("others alone", seed(1, 3), "all servers need the same server lines")
+	try("a server alone", seed(), "all servers need the same server lines")
 }
 
 // TestSeedReleased: no server starts on a seed that isn't released, whatever has become of the switch; an order of
@@ -353,7 +353,7 @@ func TestSeedReleased(t *testing.T) {
 	obey("a release", apache.SeedRelease, thisTry, "zooid seed released: "+thisTry, true)
 	obey("a release again", apache.SeedRelease, thisTry, "released", true)
 	obey("a drop of what was released", apache.SeedDrop, thisTry, "may have served", false)
-	obey("another seed", apache.SeedPlant, other, "is in use as a data directory", false)
+	obey("another seed", apache.SeedPlant, other, "is in use as a Zooid data directory", false)
 	starts("released", true)
 	s.start(1)
 	for end := time.Now().Add(time.Minute); strings.Count(s.log(1), "the data directory is read") == 0; {

@@ -251,7 +251,8 @@ func serverConfig(args []string, stdout, stderr io.Writer) (cfg *config.Config, 
 		case strings.HasPrefix(a, "-X"):
 			defs = append(defs, a)
 		case strings.HasPrefix(a, "-"):
-			fmt.Fprintf(stderr, "zooid server: unknown option %q\n\n%s", a, serverHelp)
+			fmt.Fprintf(stderr, "zooid server: unknown option %q\n", a)
+			fmt.Fprint(stderr, serverHelp) // by itself: see synopsis
 			return nil, 2
 		default:
 			found = append(found, a)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"regexp"
 	"strings"
 	"testing"
@@ -18,7 +19,7 @@ func TestCommandLine(t *testing.T) {
 		{"server -h", 0, "zoo.cfg"}, {"server -x", 2, "-x"}, {"server /does/not/exist", 2, "/does/not/exist"},
 		{"log", 2, "DATADIR"}, {"log -help", 0, "usage:"}, {"help log", 0, "usage: zooid log"}, {"-v", 0, "protocol"},
 		{"--version", 0, "protocol"}, {"statsu", 2, "did you mean status?"}, {"help nonsense", 2, `no command "nonsense"`},
-		{"cert -h", 0, "issue server"}, {"cert", 2, "none of issue"},
+		{"cert -h", 0, "issue server"}, {"cert", 2, "one of issue"},
 		{"help cli ls", 0, "print the names of a znode's children"},
 	} {
 		var out bytes.Buffer
@@ -41,5 +42,17 @@ func TestHelpColumns(t *testing.T) {
 		if !line.MatchString(out.String()) {
 			t.Errorf("%s has no such line in\n%s", c.name, out.String())
 		}
+	}
+}
+
+// TestServerUsage: after a wrong option, zooid server prints how it is used, not its whole help.
+func TestServerUsage(t *testing.T) {
+	t.Parallel()
+	var errs strings.Builder
+	code := run([]string{"server", "-nosuch"}, io.Discard, &errs)
+	if lines := strings.Split(errs.String(), "\n"); code != 2 || len(lines) > 5 ||
+		lines[0] != `zooid server: unknown option "-nosuch"` || !strings.HasPrefix(lines[1], "usage: zooid server") ||
+		!strings.HasSuffix(errs.String(), "\n  hint: zooid server -h tells more\n") {
+		t.Errorf("exit %d, %q", code, errs.String())
 	}
 }

@@ -112,7 +112,7 @@ func (d *decision) decide() error {
 		return err
 	}
 	if len(reports) == 0 {
-		return runbook.Errorf("ZD-3421", "there is no report of an entry in %s: this server has not stopped at one. Start it, beside those that have decided. If it stops at the entry at which the others did, run this again. If it applies the entry, run its version on the others: nothing is lost then. To go on without the entry nevertheless, stop all servers, keep a copy of this one's data and log directories, and replace their content, but for myid, by that of the one of the others whose log reaches furthest (zooid log -files: the highest term, then the highest index)",
+		return runbook.Errorf("ZD-3421", "there is no report of an entry in %s: this server has not stopped at one. Start it together with the servers that have decided. If it stops at the same entry as the others, run this again. If it applies the entry, run its version on the others, and nothing is lost. To go on without the entry nevertheless, stop all servers, keep a copy of this one's data and log directories, and replace their content, but for myid, by that of the one of the others whose log reaches furthest (zooid log -files: the highest term, then the highest index)",
 			d.dir)
 	}
 	r := reports[len(reports)-1]
@@ -126,15 +126,15 @@ func (d *decision) decide() error {
 	for i := range skips {
 		switch old := &skips[i]; {
 		case old.SamePlace(&skip) && old.Agreed:
-			fmt.Fprintf(d.out, "entry %d is the last that this server has stopped at, and all members have decided to skip it: nothing is left to decide. Start the server. If it stops again, it names the entry, and leaves a report if that is another one: then run this again\n",
+			fmt.Fprintf(d.out, "entry %d is the last at which this server stopped, and all members have decided to skip it: nothing is left to decide. Start the server. If it stops again, it names the entry, and writes a report if that is a different one: then run this again\n",
 				skip.Index)
 			return nil
 		case old.SamePlace(&skip):
-			fmt.Fprintf(d.out, "this server has already decided to skip entry %d, the last that it has stopped at, and waits for the others. Decide the same on every other server of the ensemble, observers too (SHA-256 %v), and start all: they go on once all have decided\n",
+			fmt.Fprintf(d.out, "this server has already decided to skip entry %d, the last at which it stopped, and waits for the others. Make the same decision on every other server of the ensemble, including observers (SHA-256 %v), and start all: they go on once all have decided\n",
 				skip.Index, skip.Hash)
 			return nil
 		case old.Index == skip.Index:
-			fmt.Fprintf(d.out, "the decision about entry %d above is of another entry, of term %d: it is replaced by this one\n",
+			fmt.Fprintf(d.out, "this decision replaces the one above, which is about another entry %d, of term %d\n",
 				old.Index, old.Term)
 		}
 	}
@@ -145,7 +145,7 @@ func (d *decision) decide() error {
 	if err := storage.WriteSkip(storage.OS{}, d.dir, skip); err != nil {
 		return err
 	}
-	fmt.Fprintf(d.out, "entry %d of term %d is to be skipped here. Decide the same on every other server of the ensemble, observers too (SHA-256 %v), and start all: they go on once all have decided\n",
+	fmt.Fprintf(d.out, "entry %d of term %d is to be skipped here. Make the same decision on every other server of the ensemble, including observers (SHA-256 %v), and start all: they go on once all have decided\n",
 		skip.Index, skip.Term, skip.Hash)
 	return nil
 }
@@ -169,7 +169,7 @@ func (d *decision) show(r *storage.Report) {
 
 // asked asks the operator for confirmation, and reports whether the answer is yes.
 func (d *decision) asked(skip *storage.Skip) bool {
-	fmt.Fprintf(d.out, "\nWhat this entry asks for is lost for good once all servers have decided it. Skip entry %d? Type yes: ",
+	fmt.Fprintf(d.out, "\nThis entry's change is lost for good once all servers have decided. Skip entry %d? Type yes: ",
 		skip.Index)
 	answer, _ := bufio.NewReader(d.in).ReadString('\n')
 	return strings.TrimSpace(answer) == "yes"

@@ -60,7 +60,7 @@ func TestSkipEntry(t *testing.T) {
 	if all, err := storage.Skips(storage.OS{}, logDir, 7); err != nil || len(all) != 0 {
 		t.Fatalf("after a no: %v, %v", all, err)
 	}
-	says(run("yes\n", 0, "-by", "ann", "-why", "it panics", cfg), "Decide the same on every other server",
+	says(run("yes\n", 0, "-by", "ann", "-why", "it panics", cfg), "Make the same decision on every other server",
 		storage.HashEntry([]byte("entry")).String())
 	all, err := storage.Skips(storage.OS{}, logDir, 7)
 	if err != nil || len(all) != 1 || all[0].Index != 12 || all[0].By != "ann" || all[0].Why != "it panics" ||
@@ -80,7 +80,7 @@ func TestSkipEntry(t *testing.T) {
 	if err := storage.WriteSkip(storage.OS{}, logDir, other); err != nil {
 		t.Fatal(err)
 	}
-	says(run("", 0, "-yes", "-by", "ann", "-why", "it panics", cfg), "of another entry, of term 2: it is replaced",
+	says(run("", 0, "-yes", "-by", "ann", "-why", "it panics", cfg), "this decision replaces the one above, which is about another entry 12, of term 2",
 		"entry 12 of term 3 is to be skipped")
 	says(run("", 0, "-list", logDir), "entry 12 of term 3", `skipped by "ann"`, `"it panics"; waits until all members`)
 	if err := os.WriteFile(filepath.Join(logDir, "entry-13.skip"), []byte("torn"), 0o600); err != nil {

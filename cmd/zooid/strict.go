@@ -14,17 +14,17 @@ import (
 // logRisks logs, once, what the configuration leaves unprotected.
 func logRisks(cfg *config.Config, log *slog.Logger) {
 	if cfg.PeersUnproved() {
-		log.Warn("ANYBODY WHO REACHES THE PORTS BETWEEN THE SERVERS AT THEIR FIRST START MAY BE ONE OF THEM: there is neither sslQuorum=true nor quorum.secretFile", "code", "ZD-1231")
+		log.Warn("ANYBODY WHO CAN REACH THE PORTS BETWEEN THE SERVERS DURING THEIR FIRST START CAN BECOME ONE OF THEM: neither sslQuorum=true nor quorum.secretFile is set", "code", "ZD-1231")
 	}
 	if cfg.PeersReadable() {
-		log.Warn("what the servers say to each other crosses the network in clear, clients' data and the hashes of their passwords too: there is no sslQuorum=true", "code", "ZD-1233")
+		log.Warn("traffic between the servers, including clients' data and password hashes, isn't encrypted: set sslQuorum=true", "code", "ZD-1233")
 	}
 	if at := exposedSecrets(cfg.File); at != "" {
-		log.Warn("everybody on this machine can read the configuration, which holds passwords, hashes of them or the ensemble's secret: chmod 600 it, or 640 with the server's group",
+		log.Warn("everybody on this machine can read the configuration, which contains passwords, password hashes or the ensemble's secret: chmod 600 it, or 640 with the server's group",
 			"file", at, "code", "ZD-1234")
 	}
 	if risks := cfg.Risks(); len(risks) > 0 {
-		log.Warn("this configuration leaves doors open, which security.profile=strict closes: "+strings.Join(risks, "; "), "code", "ZD-1230")
+		log.Warn("this configuration has weaknesses that security.profile=strict forbids: "+strings.Join(risks, "; "), "code", "ZD-1230")
 	}
 }
 

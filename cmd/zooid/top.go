@@ -55,7 +55,7 @@ func runTop(args []string, stdout, stderr io.Writer) int {
 			return exitNotReady
 		}
 		if _, ok := errors.AsType[*net.OpError](err); ok {
-			fmt.Fprintln(stderr, "  hint: is the server running? zooid doctor examines it, by its zoo.cfg; zooid top -h tells whom top asks")
+			fmt.Fprintln(stderr, "  hint: is the server running? zooid doctor zoo.cfg examines it; zooid top -h describes which server top asks")
 		}
 		return exitUnreachable
 	}
@@ -103,7 +103,7 @@ func topWhom(arg string, reach *cli.Access) (*top.Whom, error) {
 			whom.Servers = []string{at}
 		}
 		if !cfg.Admin.Enabled {
-			whom.Note = "The admin server reports what its clients ask for most: set admin.enableServer=true and restart it."
+			whom.Note = "The admin server reports which requests its clients send most: set admin.enableServer=true and restart it."
 			return whom, nil
 		}
 		whom.Admin = func(ctx context.Context, command string) (int, []byte, error) {

@@ -97,7 +97,7 @@ func TestTopOfNobody(t *testing.T) {
 		{"http://h/", 2, "neither a file nor HOST[:PORT]"},
 		{"h:99999", 2, "neither a file nor HOST[:PORT]"},
 		{net.JoinHostPort("127.0.0.1", port(t)), 2, "not reachable"},
-		{strings.TrimPrefix(other.URL, "http://"), 2, "no admin server of zooid"},
+		{strings.TrimPrefix(other.URL, "http://"), 2, "this isn't zooid's admin server"},
 		{strings.TrimPrefix(old.URL, "http://"), 1, "Unknown command: \ufffdtop"},
 	} {
 		code, text := runZooid(append([]string{"top"}, strings.Fields(c.args)...)...)

@@ -39,7 +39,7 @@ func Readiness(s Server) []Reason {
 	}
 	switch st := s.Status(); {
 	case st.Mode == fourletter.ModeReadOnly:
-		why = append(why, Reason{ReasonReadOnly, "The server is cut off from its ensemble and serves reads alone."})
+		why = append(why, Reason{ReasonReadOnly, "The server is cut off from its ensemble and serves only reads."})
 	case !st.Serving && len(why) == 0:
 		why = append(why, Reason{ReasonNoQuorum, "The server has no leader, or has not applied yet what the ensemble has."})
 	}

@@ -58,7 +58,7 @@ func Export(o ExportOptions) (*Exported, error) {
 	}
 	final := filepath.Join(o.To, files.Version2)
 	if _, err := os.Lstat(final); err == nil {
-		return nil, fmt.Errorf("write Apache's files: %s is there already; give an empty directory, or a new one", final)
+		return nil, fmt.Errorf("write Apache's files: %s already exists; give a new directory, or an empty one", final)
 	}
 	_, missing := os.Stat(o.To)
 	unfinished := filepath.Join(o.To, unfinishedExport)
@@ -126,7 +126,7 @@ func (e *Exported) check(dir string, sessions []files.Session, noDigest bool) er
 		len(state.Sessions) != len(sessions) ||
 			!slices.EqualFunc(slices.Sorted(maps.Keys(state.Sessions)), sessions,
 				func(id int64, s files.Session) bool { return id == s.ID }):
-		return fmt.Errorf("what is in %s isn't what was to be written: %d znodes with Apache's digest %#x instead of %d with %#x. Nothing was exported; check memory and disk",
+		return fmt.Errorf("what was written to %s differs from the export: %d znodes with the digest %#x instead of %d with %#x. Nothing was exported; check memory and disk",
 			dir, state.Len(), state.Digest(), e.Znodes, e.Digest)
 	}
 	return nil

@@ -50,9 +50,9 @@ type Imported struct {
 type MismatchError struct{ files.DigestMismatch }
 
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("%s: at zxid %#x Apache's digest of the tree is %#x; that of what its files hold is %#x. "+
-		"Apache's servers differ, or its files were changed. Compare the servers' trees; take the directory of the one that is right, "+
-		"or import this one all the same with -accept-mismatch", e.Where, uint64(e.Zxid), e.Apache, e.Tree)
+	return fmt.Sprintf("%s: at zxid %#x Apache's digest of the tree is %#x, but its files have the digest %#x. "+
+		"Apache's servers differ, or the files were modified. Compare the servers' trees and take the directory of the correct one, "+
+		"or import this one anyway with -accept-mismatch", e.Where, uint64(e.Zxid), e.Apache, e.Tree)
 }
 
 // Import makes a data directory of what an Apache server would load. It reads back and compares what it has written
@@ -81,7 +81,8 @@ func Import(o ImportOptions) (*Imported, error) {
 func (o *ImportOptions) Free() error {
 	for _, dir := range o.dirs() {
 		if storage.InUse(dir) {
-			return fmt.Errorf("import into %s: it is in use as a data directory of Zooid; give an empty one, or a new one", dir)
+			return fmt.Errorf("import into %s: it is in use as a Zooid data directory; give a new directory, or an empty one",
+				dir)
 		}
 	}
 	return nil
@@ -105,7 +106,7 @@ type Made struct {
 // Make converts an Apache state to a tree. epoch is the highest that the Apache servers have accepted.
 func (o *ImportOptions) Make(state *files.State, epoch int64) (*Made, error) {
 	if state.Zxid>>32 >= files.EpochMax || state.Zxid < 0 {
-		return nil, fmt.Errorf("its last zxid is %#x; there must be room for the epochs of the next elections",
+		return nil, fmt.Errorf("its last zxid is %#x, which leaves too few epochs for the next elections",
 			uint64(state.Zxid))
 	}
 	cluster, err := newCluster()
@@ -137,7 +138,7 @@ func (o *ImportOptions) stage(what string) {
 func newCluster() (uint64, error) {
 	var b [8]byte
 	if _, err := rand.Read(b[:]); err != nil {
-		return 0, fmt.Errorf("draw the id of a new cluster: %w", err)
+		return 0, fmt.Errorf("choose the id of a new cluster: %w", err)
 	}
 	return max(binary.BigEndian.Uint64(b[:]), 1), nil
 }
@@ -225,7 +226,7 @@ func check(so storage.Options, apache, own uint64) error {
 	}
 	t, err := treeload.Newest(dir, treeload.Options(so.ClusterID, nil, tree.FeatureLevelMax), nil)
 	if err == nil && (ApacheDigest(t) != apache || t.Digest() != own) {
-		err = fmt.Errorf("what was written to %s isn't what was read: Apache's digest of it is %#x, that of Apache's files %#x. Nothing was imported; check memory and disk",
+		err = fmt.Errorf("what was written to %s differs from what was read: its digest is %#x, but that of Apache's files is %#x. Nothing was imported; check memory and disk",
 			so.Dir, ApacheDigest(t), apache)
 	}
 	runtime.KeepAlive(t)

@@ -343,7 +343,7 @@ func TestThereAndBack(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := Export(ExportOptions{Dirs: []string{dir}, To: back}); err == nil ||
-		!strings.Contains(err.Error(), "there already") {
+		!strings.Contains(err.Error(), "already exists") {
 		t.Errorf("exported twice: %v", err)
 	}
 	if _, err := Export(ExportOptions{Dirs: []string{t.TempDir()}, To: t.TempDir()}); err == nil ||
@@ -462,7 +462,7 @@ func TestRehearse(t *testing.T) {
 		t.Fatal(err)
 	}
 	made.Digest++
-	if err := made.Rehearse(); err == nil || !strings.Contains(err.Error(), "isn't what was read") {
+	if err := made.Rehearse(); err == nil || !strings.Contains(err.Error(), "differs from what was read") {
 		t.Errorf("a digest that differs: %v", err)
 	}
 	made.Digest--

@@ -59,7 +59,7 @@ func ReadSeedOrder(r *bufio.Reader) (o SeedOrder, err error) {
 		o.Do, o.Try, ok = strings.Cut(words, " ")
 	}
 	if !ok || err != nil || !slices.Contains([]string{SeedRehearse, SeedPlant, SeedRelease, SeedDrop}, o.Do) {
-		return SeedOrder{}, fmt.Errorf("read a seed: what comes is none of this version of zooid migrate switch (%.40q, %v)",
+		return SeedOrder{}, fmt.Errorf("read a seed: the input doesn't come from this version of zooid migrate switch (%.40q, %v)",
 			line, err)
 	}
 	return o, nil
@@ -96,7 +96,7 @@ func PlantSeed(r io.Reader, id uint64, o ImportOptions, stays bool) (*Seeded, er
 	}
 	voters, own := slices.Sorted(slices.Values(meta.ConfState.GetVoters())), slices.Sorted(slices.Values(o.Voters))
 	if !slices.Equal(voters, own) || !slices.Contains(voters, id) {
-		return nil, fmt.Errorf("the seed is for the servers %d, and in the configuration here server %d is one of %d: all need the same server lines",
+		return nil, fmt.Errorf("the seed is for the servers %d, but in this configuration server %d is one of %d: all servers need the same server lines",
 			voters, id, own)
 	}
 	s := &Seeded{Digest: t.Digest(), Znodes: t.NodeCount(), Zxid: t.LastZxid()}

@@ -46,7 +46,7 @@ func Znodes(file, dataDir, logDir string, most int) ([]byte, error) {
 		return len(znodes) <= most
 	})
 	if len(znodes) > most {
-		return nil, fmt.Errorf("its znodes take more than %d bytes, the most that an ensemble takes while it runs", most)
+		return nil, fmt.Errorf("its znodes take more than %d bytes, the limit for importing into a running ensemble", most)
 	}
 	return znodes, nil
 }
@@ -67,7 +67,7 @@ func firstBytes(file string) ([]byte, error) {
 	defer f.Close()
 	head := make([]byte, 8)
 	if _, err := io.ReadFull(f, head); err != nil {
-		return nil, fmt.Errorf("it has fewer than %d bytes", len(head))
+		return nil, fmt.Errorf("it is shorter than %d bytes", len(head))
 	}
 	return head, nil
 }
@@ -90,7 +90,7 @@ func ownSnapshot(file, dataDir, logDir string) (*tree.Tree, error) {
 	}
 	defer snap.Close()
 	if snap.ClusterID != cluster {
-		return nil, fmt.Errorf("it is of the cluster %016x, and this is %016x", snap.ClusterID, cluster)
+		return nil, fmt.Errorf("it belongs to the cluster %016x, but this is the cluster %016x", snap.ClusterID, cluster)
 	}
 	return treeload.Tree(snap.Meta, snap, treeload.Options(cluster, nil, tree.FeatureLevelMax))
 }

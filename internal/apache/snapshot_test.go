@@ -56,7 +56,7 @@ func TestZnodesOfBackup(t *testing.T) {
 		t.Errorf("%d bytes, %v; want %d", len(have), err, len(want))
 	}
 	_, err = Znodes(file(b.Bytes()[:b.Len()/2]), "", "", 1<<20)
-	if err == nil || !strings.Contains(err.Error(), "can't be decompressed") {
+	if err == nil || !strings.Contains(err.Error(), "decompression fails") {
 		t.Errorf("cut short: %v", err)
 	}
 	if _, err := plainFile(file(b.Bytes()), int64(len(plain))); err != nil {

@@ -40,7 +40,7 @@ func (o *ExportOptions) tree(dir string, stage func(what string)) (t *tree.Tree,
 	t, err = readSnapshot(file, dir)
 	if damage := (*storage.DamageError)(nil); errors.As(err, &damage) {
 		damage.File = shown
-		return nil, 0, fmt.Errorf("%w. It isn't whole: it was cut short, or its bytes have changed. Take another", damage)
+		return nil, 0, fmt.Errorf("%w. The snapshot is truncated or corrupt. Take another one", damage)
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("read %s: %w", shown, err)
@@ -78,9 +78,9 @@ func readSnapshot(file, dir string) (*tree.Tree, error) {
 	case err != nil:
 		return nil, err
 	case bytes.HasPrefix(head, []byte(apacheMagic)):
-		return nil, errors.New("it is a snapshot of Apache's, which may need its logs to be whole: zooid import reads the dataDir that it is from")
+		return nil, errors.New("this is an Apache snapshot, which may be incomplete without its logs: run zooid import on the dataDir it came from")
 	case !bytes.HasPrefix(head, []byte(snapshotMagic)):
-		return nil, errors.New("it is no snapshot of Zooid's, as the admin server's command snapshot streams one")
+		return nil, errors.New("this isn't a Zooid snapshot, as the admin server's snapshot command returns")
 	}
 	t, _, err := ownTree(file)
 	return t, err
@@ -114,14 +114,14 @@ func decompress(to io.Writer, file string, most int64) error {
 	if err == nil {
 		var n int64
 		if n, err = io.Copy(to, io.LimitReader(r, min(most, math.MaxInt64-1)+1)); err == nil && n > most {
-			return fmt.Errorf("it has more than %d bytes when it is decompressed", most)
+			return fmt.Errorf("it decompresses to more than %d bytes", most)
 		}
 	}
 	if err == nil || errors.As(err, new(*fs.PathError)) { // a disk error
 		return err
 	}
 	at, _ := f.Seek(0, io.SeekCurrent)
-	return &storage.DamageError{File: file, Offset: at, Reason: "it can't be decompressed: " + err.Error()}
+	return &storage.DamageError{File: file, Offset: at, Reason: "decompression fails: " + err.Error()}
 }
 
 // oneFile is a directory with a single snapshot, whatever the file's name.

@@ -104,7 +104,7 @@ func TestOperatorSeesTheMembership(t *testing.T) {
 		"3 of 3 voters serve", "the votes of 1, 2, 3 count",
 		"it has no vote: the membership in force doesn't name it; reconfig -add gives it one",
 	}, "status", all)
-	five.says(t, []string{"the server lines name voters 1, 2, 3, 4, 5, and the membership in force, which counts, names 1, 2, 3"},
+	five.says(t, []string{"the server lines name voters 1, 2, 3, 4, 5, but the membership in force, which counts, names 1, 2, 3"},
 		"doctor", "-no-disk", five.config())
 	for _, s := range e.Servers {
 		s.Stop()
@@ -118,7 +118,7 @@ func TestOperatorSeesTheMembership(t *testing.T) {
 	first.says(t, []string{
 		"1 of 1 voters serve", "lineage " + first.cluster(t), "it has no vote: the others go on without it",
 	}, "status", all)
-	first.says(t, []string{"server 2 is named as a voter, and its vote doesn't count: the votes of 1 do"},
+	first.says(t, []string{"server 2 is named as a voter, but its vote doesn't count: the votes of 1 do"},
 		"doctor", "-no-disk", first.config())
 	if before == first.cluster(t) {
 		t.Error("the new ensemble has the lineage of the old one")

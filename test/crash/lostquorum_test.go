@@ -39,7 +39,7 @@ func TestLostQuorum(t *testing.T) {
 
 	said := survivor.recover(t, 0, filepath.Join(survivor.Folder, "zoo.cfg"))
 	cluster := clusterShown.FindStringSubmatch(said)
-	if cluster == nil || !strings.Contains(said, "The ensemble has 3 voters. What may be lost") {
+	if cluster == nil || !strings.Contains(said, "The ensemble has 3 voters. Writes that the missing servers acknowledged") {
 		t.Fatalf("recover says\n%s", said)
 	}
 	renew := []string{

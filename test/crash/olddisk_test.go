@@ -70,7 +70,7 @@ func TestOldDiskComesBack(t *testing.T) {
 			}
 			putBack()
 			startThem(t, s)
-			s.awaitLog(t, "it sets that data aside, and joins anew")
+			s.awaitLog(t, "it sets that data aside and joins again")
 			if err := e.awaitVotes(); err != nil {
 				t.Fatal(err)
 			}

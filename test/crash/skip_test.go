@@ -192,7 +192,7 @@ func (b *breakdown) down() {
 	b.waits(first)
 	b.waits(second)
 	if text, ok := b.run(late); ok || !strings.Contains(text, "there is no report of an entry") ||
-		!strings.Contains(text, "If it stops at the entry at which the others did, run this again") {
+		!strings.Contains(text, "If it stops at the same entry as the others, run this again") {
 		b.t.Fatalf("server %d has not come to the entry, and decides: %s", late.ID, text)
 	}
 	b.start(late)

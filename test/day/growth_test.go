@@ -12,7 +12,7 @@ func TestGrowth(t *testing.T) {
 		{ echo "tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir=$PWD/$1/data\nclientPort=$((2180+$1))"
 		for i in $(seq $2); do echo "server.$i=127.0.0.1:$((2880+i)):$((3880+i))"; done; } >$1/zoo.cfg; }; `
 	ok := step{do: "zooid status 1/zoo.cfg", until: true, says: []string{"ok: server", "3 of 3 servers serve"}}
-	waits := []string{"server 4 (127.0.0.1:2184) belongs to no ensemble yet", "its log says for whom it waits",
+	waits := []string{"server 4 (127.0.0.1:2184) belongs to no ensemble yet", "its log names the servers it waits for",
 		"zooid allow-join 4 zoo.cfg 127.0.0.1:2884",
 		`zooid cli reconfig -add "server.4=127.0.0.1:2884:3884:participant;0.0.0.0:2184"`}
 	p.types(

@@ -71,7 +71,7 @@ func TestNewcomer(t *testing.T) {
 		// A server of zooid init.
 		step{do: "zooid init", most: 2, says: []string{"start it: zooid server zooid-ensemble/1/zoo.cfg"}},
 		step{do: "zooid init", code: 1, most: 1,
-			says: []string{"nothing is written over; give another directory (-dir)"}},
+			says: []string{"nothing is overwritten; give another directory (-dir)"}},
 		step{do: "2& zooid server zooid-ensemble/1/zoo.cfg"},
 		step{do: "zooid health zooid-ensemble/1/zoo.cfg", until: true, most: 1, says: []string{"ready"}},
 		step{do: "zooid server zooid-ensemble/1/zoo.cfg", code: 1, most: 3,

@@ -56,7 +56,7 @@ func TestOperator(t *testing.T) {
 		step{do: "zooid drain 2/zoo.cfg", code: 1, most: 1,
 			says: []string{"refused", "server 3 drains", "zooid drain -undo"}},
 		step{do: "zooid status 1/zoo.cfg", code: 1, most: 12,
-			says: []string{"it is drained and takes no new clients; zooid drain -undo or a restart ends that"}},
+			says: []string{"it is drained and accepts no new clients; zooid drain -undo or a restart ends that"}},
 		step{do: "kill 3", most: 15}, step{do: "3& zooid server 3/zoo.cfg"}, ok,
 		step{do: "zooid drain 2/zoo.cfg", until: true, most: 1, says: []string{"drained"}},
 		step{do: "kill 2", most: 15}, step{do: "2& zooid server 2/zoo.cfg"}, ok,

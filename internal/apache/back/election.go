@@ -45,10 +45,10 @@ func (l *Leader) elect(conn net.Conn) error {
 		return fmt.Errorf("on the election port: %w", err)
 	}
 	if id == 0 {
-		return errors.New("on the election port: observer 0 can't follow, since Zooid's id must be below all of theirs; go back by zooid export, or without observer 0")
+		return errors.New("on the election port: observer 0 can't follow, since Zooid's id must be lower than every observer's: go back with zooid export, or without observer 0")
 	}
 	if id <= l.id {
-		return fmt.Errorf("on the election port: observer %d must have an id above %d, that of Zooid in its configuration: choose a lower -id",
+		return fmt.Errorf("on the election port: observer %d must have an id above %d, Zooid's id in its configuration: choose a lower -id",
 			id, l.id)
 	}
 	switch err := l.logins.admit(conn); {
@@ -89,9 +89,9 @@ func (l *Leader) vote() []byte {
 	return jute.AppendBuffer(nil, jute.AppendInt(b, 1))
 }
 
-var errLogin = errors.New("logs in by SASL, and how isn't known: give the flags -peer-sasl-…")
+var errLogin = errors.New("logs in by SASL, for which the -peer-sasl-… flags are missing")
 
-var errHello = errors.New("the first message isn't one of Apache 3.5 or later")
+var errHello = errors.New("the first message isn't from Apache 3.5 or later")
 
 // readHello reads an observer's first message, and returns its id.
 func readHello(r io.Reader) (id int64, err error) {

@@ -183,7 +183,7 @@ func (l *Leader) serve(conn net.Conn) error {
 	if o.snapshot {
 		how = "a snapshot"
 	}
-	l.say(fmt.Sprintf("observer %d has got %s and follows in epoch %d", o.id, how, o.epoch))
+	l.say(fmt.Sprintf("observer %d received %s and follows in epoch %d", o.id, how, o.epoch))
 	ended := make(chan error, 1)
 	go func() { ended <- o.read() }()
 	err = o.lead(ended)
@@ -216,7 +216,7 @@ func (l *Leader) unread(err error) error {
 // transactions twice.
 func (l *Leader) behind(id, last int64) error {
 	if zxid, _ := l.at(); last > zxid {
-		return l.unread(fmt.Errorf("observer %d is at zxid %#x, and the log was read up to %#x: it has to wait. If this goes on, its directory is of another history; empty it",
+		return l.unread(fmt.Errorf("observer %d is at zxid %#x, but the log has been read only to %#x: it has to wait. If this doesn't end, its directory has another history: empty it",
 			id, uint64(last), uint64(zxid)))
 	}
 	return nil
@@ -279,11 +279,11 @@ func (o *observer) greet(in *bufio.Reader) (last int64, err error) {
 	}
 	d := jute.NewDecoder(hello.Data)
 	if o.id = d.Long(); d.Err() != nil || d.Int() < protocolVersion || d.Err() != nil {
-		return 0, errors.New("it speaks a protocol older than that of Apache 3.4")
+		return 0, errors.New("it speaks a protocol older than Apache 3.4's")
 	}
 	_, o.epoch = o.l.at()
 	if accepted := hello.Zxid >> 32; accepted > o.epoch || o.epoch == 0 {
-		return 0, o.l.unread(fmt.Errorf("observer %d has promised epoch %d to another leader, and Zooid is in epoch %d: its directory is of another history; empty it",
+		return 0, o.l.unread(fmt.Errorf("observer %d has promised epoch %d to another leader, but Zooid is in epoch %d: its directory has another history; empty it",
 			o.id, accepted, o.epoch))
 	}
 	err = o.send(

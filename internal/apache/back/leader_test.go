@@ -64,7 +64,7 @@ func TestHostileObservers(t *testing.T) {
 		"a participant":   {packet(learner.FollowerHello, 0, make([]byte, 20)), "FOLLOWERINFO; want OBSERVERINFO"},
 		"an old protocol": {packet(learner.ObserverHello, 0, make([]byte, 8)), "older than"},
 		"no protocol":     {packet(learner.ObserverHello, 0, nil), "older than"},
-		"another history": {hello(1, 6), "of another history"},
+		"another history": {hello(1, 6), "has another history"},
 		"a later zxid": {
 			append(hello(1, 4), packet(learner.AckEpoch, 5<<32|1<<20, jute.AppendInt(nil, 4))...), "it has to wait",
 		},

@@ -42,13 +42,13 @@ func (p *PeerSASL) Logins() (*Logins, error) {
 	digest, tickets := p.User != "" || p.PasswordFile != "", p.Keytab != "" || p.Principal != "" || p.Observers != ""
 	switch {
 	case digest && tickets:
-		return nil, errors.New("observers log in by -peer-sasl-user or by -peer-sasl-keytab")
+		return nil, errors.New("give either -peer-sasl-user or -peer-sasl-keytab, not both")
 	case tickets:
 		return p.tickets()
 	case !digest:
 		return nil, nil
 	case p.User == "" || p.PasswordFile == "":
-		return nil, errors.New("-peer-sasl-user and -peer-sasl-password-file belong together")
+		return nil, errors.New("give -peer-sasl-user and -peer-sasl-password-file together")
 	}
 	text, err := config.ReadFile(p.PasswordFile, passwordBytesMax)
 	if err != nil {
@@ -66,7 +66,7 @@ func (p *PeerSASL) Logins() (*Logins, error) {
 // tickets is Logins by Kerberos. Everybody in the realm can get a ticket, so the observers are named.
 func (p *PeerSASL) tickets() (*Logins, error) {
 	if p.Keytab == "" || p.Principal == "" || p.Observers == "" {
-		return nil, errors.New("-peer-sasl-keytab, -peer-sasl-principal and -peer-sasl-observers belong together")
+		return nil, errors.New("give -peer-sasl-keytab, -peer-sasl-principal and -peer-sasl-observers together")
 	}
 	acceptor, err := kerberos.New(kerberos.Options{Keytab: p.Keytab, Principal: p.Principal})
 	if err != nil {
@@ -99,7 +99,7 @@ func (l *Logins) admit(conn net.Conn) error {
 	return learner.Admit(conn, func(token []byte) (reply []byte, done bool, err error) {
 		reply, done, user, err := login.Step(token)
 		if err == nil && done && !slices.Contains(l.users, user) {
-			return nil, false, fmt.Errorf("%.200q is none of the observers", user)
+			return nil, false, fmt.Errorf("%.200q isn't one of the observers", user)
 		}
 		return reply, done, err
 	})

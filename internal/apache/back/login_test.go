@@ -37,7 +37,7 @@ func TestLogins(t *testing.T) {
 		"right":        {"peer", "se cret", logins, "EOF", ""},
 		"wrong":        {"peer", "secret", logins, "wrong password", "wrong password"},
 		"another user": {"super", "se cret", logins, "no user", "no user"},
-		"none":         {"", "", logins, "the message isn't one of a login", "quorum.auth.learnerRequireSasl=true"},
+		"none":         {"", "", logins, "the message isn't part of a login", "quorum.auth.learnerRequireSasl=true"},
 		"unasked":      {"peer", "se cret", nil, "-peer-sasl-", "-peer-sasl-"},
 		"none, none":   {"", "", nil, "EOF", ""},
 	} {
@@ -106,14 +106,14 @@ func TestLoginFlags(t *testing.T) {
 	}{
 		{PeerSASL{}, "", true},
 		{PeerSASL{User: "a", PasswordFile: password}, "", false},
-		{PeerSASL{User: "a"}, "belong together", true},
-		{PeerSASL{PasswordFile: password}, "belong together", true},
+		{PeerSASL{User: "a"}, " together", true},
+		{PeerSASL{PasswordFile: password}, " together", true},
 		{PeerSASL{User: "a", PasswordFile: dir + "/none"}, "no such file", true},
 		{PeerSASL{User: "a", PasswordFile: empty}, "is empty", true},
 		{PeerSASL{User: "a", PasswordFile: full}, "", false},
 		{PeerSASL{User: "a", PasswordFile: tooLong}, "more than 4096 bytes", true},
-		{PeerSASL{User: "a", PasswordFile: password, Keytab: noKeys}, "or by -peer-sasl-keytab", true},
-		{PeerSASL{Keytab: noKeys, Principal: "zkquorum/h@R"}, "belong together", true},
+		{PeerSASL{User: "a", PasswordFile: password, Keytab: noKeys}, "or -peer-sasl-keytab, not both", true},
+		{PeerSASL{Keytab: noKeys, Principal: "zkquorum/h@R"}, " together", true},
 		{PeerSASL{Keytab: noKeys, Principal: "zkquorum", Observers: "o@R"}, "service/host@REALM", true},
 		{PeerSASL{Keytab: noKeys, Principal: "zkquorum/h@R", Observers: "o@R"}, "keytab", true},
 	} {

@@ -34,7 +34,7 @@ func (o *Options) Prepare(cfg *config.Config, quorum, election string) (err erro
 	}
 	client := cfg.Client
 	if client.Port < 0 {
-		return errors.New("the server has no plaintext client port, at which it can be asked how far it is: give it one on 127.0.0.1")
+		return errors.New("the server has no plaintext client port, which is needed to ask for its zxid: give it one on 127.0.0.1")
 	}
 	if ip, err := netip.ParseAddr(client.Host); err != nil || ip.IsUnspecified() {
 		client.Host = "127.0.0.1"
@@ -51,7 +51,7 @@ func (o *Options) Prepare(cfg *config.Config, quorum, election string) (err erro
 
 // String describes what the observers have.
 func (d Done) String() string {
-	return fmt.Sprintf("the observers %d have everything: %d znodes and %d sessions at zxid %#x; Apache's digest of the tree is %#x, as Zooid's",
+	return fmt.Sprintf("the observers %d have all data: %d znodes and %d sessions at zxid %#x; Apache's digest of the tree is %#x, equal to Zooid's",
 		d.Observers, d.Znodes, d.Sessions, uint64(d.Zxid), d.Digest)
 }
 

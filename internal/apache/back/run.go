@@ -169,10 +169,10 @@ func finish(s *source, o *Options, mode string) (Done, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), finishTime)
 	defer cancel()
 	if _, err := o.Ask(ctx); err == nil {
-		return Done{}, errors.New("the Zooid server still answers: what it does from now on, the observers won't have. Stop it first, then this command")
+		return Done{}, errors.New("the Zooid server still answers, and the observers would miss what it does from now on. Stop the server first, then this command")
 	}
 	if mode != "leader" && mode != "standalone" && (o.Whole == nil || !o.Whole()) {
-		return Done{}, fmt.Errorf("the server was %q when it answered last: only the leader's log has everything. Take zooid export of the leader's directory",
+		return Done{}, fmt.Errorf("the server's mode was %q in its last answer, but only the leader's log is complete. Run zooid export on the leader's directory",
 			mode)
 	}
 	if _, err := s.poll(ctx, nil); err != nil {
@@ -185,7 +185,7 @@ func finish(s *source, o *Options, mode string) (Done, error) {
 	l := s.leader
 	done := Done{Zxid: l.state.Zxid, Digest: l.state.Digest(), Znodes: l.state.Len(), Sessions: len(l.state.Sessions)}
 	if digest := apache.ApacheDigest(s.tree); digest != done.Digest || done.Znodes != s.tree.NodeCount() {
-		return done, fmt.Errorf("the observers' tree has the digest %#x and %d znodes, Zooid's %#x and %d: take zooid export",
+		return done, fmt.Errorf("the observers' tree has the digest %#x and %d znodes, but Zooid's has %#x and %d: use zooid export",
 			done.Digest, done.Znodes, digest, s.tree.NodeCount())
 	}
 	s.tree.Sessions(func(session tree.Session) bool {
@@ -204,7 +204,7 @@ func finish(s *source, o *Options, mode string) (Done, error) {
 		}
 		if took > syncTime || took > finishTime && len(all) == 0 {
 			slices.Sort(all)
-			return done, fmt.Errorf("of the observers %d that are connected only %d have everything", all, have)
+			return done, fmt.Errorf("of the connected observers %d, only %d have all data", all, have)
 		}
 		time.Sleep(pollInterval)
 	}

@@ -103,7 +103,7 @@ func (s *source) begin(cluster, base uint64) error {
 		why = errors.Join(why, err)
 	}
 	if base > 0 || why != nil {
-		return fmt.Errorf("there is no snapshot to begin with behind entry %d: %w", base, why)
+		return fmt.Errorf("there is no snapshot to start from after entry %d: %w", base, why)
 	}
 	s.tree = tree.New(o)
 	return s.renew()
@@ -166,7 +166,7 @@ func (s *source) step(step storage.LogStep) error {
 }
 
 // errFull says that the log holds more uncommitted entries than any leader leaves waiting.
-var errFull = errors.New("64 MiB of the log aren't known to be committed: the server has no majority, or doesn't answer srvr")
+var errFull = errors.New("64 MiB of the log may be uncommitted: the server has no majority, or doesn't answer srvr")
 
 // poll reads and applies new entries. ask is nil if no server is running: then everything in the log counts, as for a
 // server that starts with it.
@@ -251,7 +251,7 @@ func (s *source) visit(r *tree.Result) {
 	m := maker{tree: s.tree, state: s.leader.state}
 	record, ok := m.record(r.Request, r)
 	if !ok {
-		s.lost = fmt.Errorf("zxid %#x has no form as a transaction of Apache's", uint64(r.Zxid))
+		s.lost = fmt.Errorf("zxid %#x can't be represented as an Apache transaction", uint64(r.Zxid))
 		return
 	}
 	if s.lost = s.leader.publish(r.Zxid, record); s.lost == nil {

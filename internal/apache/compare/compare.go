@@ -27,7 +27,7 @@ type Source interface {
 }
 
 // ErrCopy says that a tree is a copy of another one, and may be behind it: files, or those that a follower serves.
-var ErrCopy = errors.New("it is a copy, and can't ask a leader how far it is behind")
+var ErrCopy = errors.New("it is a copy, and can't ask a leader how far behind it is")
 
 // Options say how to compare.
 type Options struct {

@@ -50,7 +50,7 @@ func ParseIgnored(text string) (ignored map[string]bool, err error) {
 		case slices.Contains(fieldNames, name):
 			ignored[name] = true
 		default:
-			return nil, fmt.Errorf("%q is no field of a znode; the fields are %s, and zxids and times for all of these", name,
+			return nil, fmt.Errorf("a znode has no field %q; the fields are %s, and zxids and times for all of these", name,
 				strings.Join(fieldNames, ", "))
 		}
 	}

@@ -17,7 +17,7 @@ func (e *DamageError) Error() string {
 
 // Instructions for DamageError.Do.
 const (
-	doOtherServer = "Apache doesn't start on it either. Take the data directory of another server of the ensemble, or a backup"
+	doOtherServer = "Apache doesn't start from it either. Use the data directory of another server of the ensemble, or a backup"
 	// DoRestartOld is for a snapshot that only Apache 3.9 refuses.
-	DoRestartOld = "Apache 3.9 doesn't start on it either. Apache before 3.9 does: start and stop it once, so that it writes another"
+	DoRestartOld = "Apache 3.9 doesn't start from it either, but earlier versions do: start and stop one once, so that it writes a new file"
 )

@@ -47,7 +47,7 @@ func readEpochs(dir string) (accepted, current int64, err error) {
 			continue
 		}
 		if err == nil && st.Size() > epochFileMax {
-			return 0, 0, &DamageError{path, epochFileMax, "it holds more than a number", doEpoch}
+			return 0, 0, &DamageError{path, epochFileMax, "it contains more than a number", doEpoch}
 		}
 		b, err := os.ReadFile(path)
 		if err != nil {
@@ -91,4 +91,4 @@ func WriteEpochs(dir string, accepted, current int64) error {
 // EpochMax is the highest epoch that leaves room for the epochs of later elections.
 const EpochMax = 1<<31 - 1<<16
 
-const doEpoch = "Take the data directory of another server of the ensemble, or write the epoch of the last zxid (its upper 32 bits) there"
+const doEpoch = "Use the data directory of another server of the ensemble, or write the last zxid's epoch (its upper 32 bits) to this file"

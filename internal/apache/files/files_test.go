@@ -257,7 +257,7 @@ func TestLogEnds(t *testing.T) {
 		"empty, not newest": {
 			map[string][]byte{"log.1": nil, "log.3": next.b}, nil, false, false, "log.1 is damaged at offset 0: it is empty",
 		},
-		"short header": {map[string][]byte{"log.1": two.b[:10]}, nil, false, false, "shorter than the header"},
+		"short header": {map[string][]byte{"log.1": two.b[:10]}, nil, false, false, "shorter than a log's header"},
 		"magic":        {map[string][]byte{"log.1": append([]byte{1}, two.b[1:]...)}, nil, false, false, "ZKLG"},
 		"checksum": {
 			map[string][]byte{"log.1": changed(7, 1)}, nil, false, false, fmt.Sprintf("offset %d: the checksum", len(one.b)),
@@ -267,7 +267,7 @@ func TestLogEnds(t *testing.T) {
 		},
 		"length negative": {map[string][]byte{"log.1": changed(8, 0xff)}, nil, false, false, "a record of -"},
 		"length beyond": {
-			map[string][]byte{"log.1": changed(8, 0x01)}, nil, false, false, "which the file doesn't hold",
+			map[string][]byte{"log.1": changed(8, 0x01)}, nil, false, false, "beyond the end of the file",
 		},
 		"length at the limit": {map[string][]byte{"log.1": changed(8, 0x41)}, nil, false, false, "a record of"},
 		"length too long":     {map[string][]byte{"log.1": changed(9, 0x01)}, both[:1], true, false, ""},
@@ -451,7 +451,7 @@ func TestWriteLoad(t *testing.T) {
 	if s.Zxid != c.Zxid || r.Epoch != 4 || s.Sessions[5] != 1234 || s.Digest() != digest || r.Compared != 1 {
 		t.Errorf("zxid %#x, sessions %v, %+v", s.Zxid, s.Sessions, r)
 	}
-	if _, err := Write(dir, c); err == nil || !strings.Contains(err.Error(), "is there already") {
+	if _, err := Write(dir, c); err == nil || !strings.Contains(err.Error(), "already exists") {
 		t.Errorf("written over: %v", err)
 	}
 	c.Epoch = 2

@@ -176,7 +176,7 @@ func receiveError(err error) error {
 }
 
 // errTooLarge is the error for a snapshot beyond the limit.
-var errTooLarge = errors.New("it is larger than any that is taken")
+var errTooLarge = errors.New("it exceeds the size limit")
 
 type boundedReader struct {
 	r    io.Reader
@@ -199,7 +199,7 @@ func (s *State) Settled() error {
 	return s.Znodes(func(z *Znode) error {
 		switch {
 		case z.ACL == nil:
-			return fmt.Errorf("the znode %q has an ACL that the snapshot doesn't hold", z.Path)
+			return fmt.Errorf("the znode %q refers to an ACL that the snapshot lacks", z.Path)
 		case z.Path != "" && (z.parent == nil || z.parent.gone):
 			return fmt.Errorf("the znode %q has no parent", z.Path)
 		}

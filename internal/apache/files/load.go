@@ -140,7 +140,7 @@ func version2(dir string) (string, error) {
 			return try, nil
 		}
 	}
-	return "", fmt.Errorf("read Apache's files in %s: there is no directory %s in it, nor is it one. Give dataDir as in Apache's zoo.cfg (and dataLogDir, if it is set there)",
+	return "", fmt.Errorf("read Apache's files in %s: it neither contains a directory %s nor is one. Give the dataDir from Apache's zoo.cfg (and the dataLogDir, if it is set there)",
 		dir, Version2)
 }
 
@@ -218,9 +218,9 @@ func (l *loader) snapshot() error {
 		l.report.Passed = append(l.report.Passed, PassedOver{f.path, err})
 	}
 	if len(l.report.Passed) > 0 {
-		return fmt.Errorf("none of %d snapshots in %s is whole; of the newest: %w", len(files), l.dir, l.report.Passed[0].Why)
+		return fmt.Errorf("none of %d snapshots in %s is intact; the newest: %w", len(files), l.dir, l.report.Passed[0].Why)
 	}
-	return fmt.Errorf("read Apache's files in %s: there is no snapshot. An Apache server writes one when it starts: start it once, stop it, and try again",
+	return fmt.Errorf("read Apache's files in %s: there is no snapshot. Apache writes one when it starts: start the server once, stop it, and try again",
 		l.dir)
 }
 
@@ -245,7 +245,8 @@ func (l *loader) tryTail(f numbered) error {
 		at, want = st.Size()-5, "\x00\x00\x00\x01/"
 		if st.Size() < 10 {
 			return &DamageError{
-				f.path, st.Size(), fmt.Sprintf("it has %d bytes, as after a crash while it was written", st.Size()), doOtherServer,
+				f.path, st.Size(), fmt.Sprintf("it has only %d bytes, as after a crash while it was being written", st.Size()),
+				doOtherServer,
 			}
 		}
 	}
@@ -255,7 +256,7 @@ func (l *loader) tryTail(f numbered) error {
 	}
 	if string(b) != want {
 		return &DamageError{
-			f.path, at, fmt.Sprintf("want %q there, found %q; a crash while it was written leaves such a file", want, b),
+			f.path, at, fmt.Sprintf("want %q there, found %q; a crash while it is being written leaves such a file", want, b),
 			doOtherServer,
 		}
 	}
@@ -391,7 +392,7 @@ func (l *loader) log(f numbered, newest bool) error {
 	case err != nil:
 		reason := err.Error()
 		if errors.Is(err, errCut) {
-			reason = "it is shorter than the header of a log"
+			reason = "it is shorter than a log's header"
 		}
 		return &DamageError{f.path, end.offset, reason, doOtherServer}
 	case end.torn:
@@ -453,7 +454,7 @@ func (l *loader) finish() error {
 		case z.Path != "" && (z.parent == nil || z.parent.gone || s.nodes[z.parent.Path] != z.parent):
 			return fmt.Errorf("the znode %q has no parent", z.Path)
 		case z.ACL == nil:
-			return fmt.Errorf("the znode %q has an ACL that the snapshot doesn't hold", z.Path)
+			return fmt.Errorf("the znode %q refers to an ACL that the snapshot lacks", z.Path)
 		}
 		if z.Stat.Mzxid <= s.Zxid && !l.replayed {
 			s.Time = max(s.Time, z.Stat.Mtime)

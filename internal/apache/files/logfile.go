@@ -42,7 +42,7 @@ func readLog(r io.Reader, visit func(record []byte) error) (end logEnd, err erro
 	case err != nil:
 		return end, err
 	case binary.BigEndian.Uint32(head) != logMagic:
-		return end, errors.New("it doesn't begin with ZKLG, as logs do")
+		return end, errors.New("it doesn't begin with ZKLG, as a log does")
 	}
 	for {
 		end.offset = s.offset()
@@ -80,7 +80,7 @@ func nextRecord(s *stream) ([]byte, error) {
 	record, err := s.take(int(length) + 1)
 	switch {
 	case errors.Is(err, errCut) && length > apacheRecordMax:
-		return nil, fmt.Errorf("a record of %d bytes, which the file doesn't hold", length)
+		return nil, fmt.Errorf("a record of %d bytes extends beyond the end of the file", length)
 	case err != nil:
 		return nil, err
 	case record[length] != logMark:
@@ -88,7 +88,7 @@ func nextRecord(s *stream) ([]byte, error) {
 	}
 	record = record[:length]
 	if found := uint64(adler32.Checksum(record)); found != sum {
-		return nil, fmt.Errorf("the checksum of a record of %d bytes is %#x; that of its bytes is %#x", length, sum, found)
+		return nil, fmt.Errorf("the checksum of a record of %d bytes is %#x, but its bytes have %#x", length, sum, found)
 	}
 	return record, nil
 }

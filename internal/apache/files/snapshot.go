@@ -75,7 +75,7 @@ func (r *snapshotReader) head() error {
 	case err != nil:
 		return err
 	case binary.BigEndian.Uint32(b) != snapshotMagic:
-		return errors.New("it doesn't begin with ZKSN, as snapshots do")
+		return errors.New("it doesn't begin with ZKSN, as a snapshot does")
 	}
 	return nil // Apache ignores the rest too
 }
@@ -167,7 +167,7 @@ func (r *snapshotReader) znode(path string) error {
 	z := Znode{Path: path}
 	if path != "" {
 		if path[0] != '/' {
-			return fmt.Errorf("%q is no path", path)
+			return fmt.Errorf("%q isn't a path", path)
 		}
 		parent, _ := SplitPath(path)
 		if r.parent == nil || r.parent.Path != parent {
@@ -220,7 +220,7 @@ func (r *snapshotReader) seal() error {
 		return err
 	}
 	if found != int64(sum) {
-		return fmt.Errorf("its checksum is %#x; that of what is before it is %#x", uint64(found), sum)
+		return fmt.Errorf("its checksum is %#x, but the bytes before it have %#x", uint64(found), sum)
 	}
 	_, err = r.buffer()
 	return err

@@ -66,7 +66,7 @@ const TailBytesMax = 16 << 30
 
 // errTailTooLarge returns the error of a tail that is larger than permitted.
 func errTailTooLarge(limit int64) error {
-	return fmt.Errorf("its transactions are more than %d bytes, the limit for a tail. Start the server again, let the copy catch up, and begin anew: the tail then begins at a later zxid",
+	return fmt.Errorf("its transactions exceed %d bytes, the limit for a tail. Start the server again, let the copy catch up, and start over: the tail then begins at a later zxid",
 		limit)
 }
 
@@ -114,13 +114,13 @@ func readTail(dir, logDir string, after, limit int64) (*Tail, error) {
 	t.each = func(visit func([]byte) error) error {
 		again, err := readLogs(logs, after, visit)
 		if err == nil && again != found {
-			err = fmt.Errorf("the logs of %s were written to meanwhile: the server hasn't stopped. Stop it first", dir)
+			err = fmt.Errorf("the logs of %s changed in the meantime, so the server still runs. Stop it first", dir)
 		}
 		return err
 	}
 	if snapshot > t.Last {
 		if snapshot > after {
-			return nil, fmt.Errorf("read the tail of %s: the newest snapshot is of zxid %#x, the log ends at %#x: the transactions between them came as a snapshot. Take the tail of another server",
+			return nil, fmt.Errorf("read the tail of %s: the newest snapshot is at zxid %#x, but the log ends at %#x: the transactions between them came as a snapshot. Use the tail of another server",
 				dir, uint64(snapshot), uint64(t.Last))
 		}
 		t.Last = snapshot

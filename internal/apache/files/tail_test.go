@@ -98,7 +98,7 @@ func TestTailDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := tail.Write(&b); err == nil || !strings.Contains(err.Error(), "the server hasn't stopped") {
+	if err := tail.Write(&b); err == nil || !strings.Contains(err.Error(), "the server still runs") {
 		t.Errorf("a log that grows: %v", err)
 	}
 	if _, _, err := OpenTail(fileOf(t, b.Bytes())); !errors.Is(err, ErrNoTail) {
@@ -160,7 +160,8 @@ func TestTailBytes(t *testing.T) {
 	if err := os.WriteFile(path, b[:len(b)-1], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := tail.Each(func([]byte) error { return nil }); err == nil || !strings.Contains(err.Error(), "was changed") {
+	if err := tail.Each(func([]byte) error { return nil }); err == nil ||
+		!strings.Contains(err.Error(), "changed while it was being read") {
 		t.Errorf("the file was changed since: %v", err)
 	}
 }
@@ -183,7 +184,7 @@ func TestTailLimits(t *testing.T) {
 	if _, err := parseTail(bytes.NewReader(b), 308, nil); err != nil {
 		t.Errorf("at the limit: %v", err)
 	}
-	if _, err := parseTail(bytes.NewReader(b), 307, nil); err == nil || !strings.Contains(err.Error(), "begin anew") {
+	if _, err := parseTail(bytes.NewReader(b), 307, nil); err == nil || !strings.Contains(err.Error(), "start over") {
 		t.Errorf("over the limit: %v", err)
 	}
 	dir := apacheDir(t, map[string][]byte{"log.1": logOf(1, 2)})
@@ -195,7 +196,7 @@ func TestTailLimits(t *testing.T) {
 		t.Errorf("at the limit: %v", err)
 	}
 	if _, err := readTail(dir, "", 0, found.bytes-1); err == nil || errors.As(err, new(*DamageError)) ||
-		!strings.Contains(err.Error(), "begin anew") {
+		!strings.Contains(err.Error(), "start over") {
 		t.Errorf("over the limit: %v", err)
 	}
 }

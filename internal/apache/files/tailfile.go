@@ -56,7 +56,7 @@ func (t *Tail) Write(w io.Writer) error {
 }
 
 // ErrNoTail says that there is no complete tail.
-var ErrNoTail = errors.New("there is no whole tail in it, as zooid migrate tail prints it")
+var ErrNoTail = errors.New("it contains no complete output of zooid migrate tail")
 
 // OpenTail finds the tail in a file that holds what a program has printed. preface is what the program has printed
 // before it. The transactions are checked, and stay in the file.
@@ -73,7 +73,7 @@ func OpenTail(path string) (t *Tail, preface []byte, err error) {
 	begin := bytes.Index(head, []byte(tailMagic))
 	switch {
 	case begin < 0 && len(head) > TailPrefaceMax:
-		return nil, nil, fmt.Errorf("no tail begins in the first %d bytes of %s", TailPrefaceMax, path)
+		return nil, nil, fmt.Errorf("no tail begins within the first %d bytes of %s", TailPrefaceMax, path)
 	case begin < 0:
 		return nil, nil, ErrNoTail
 	}
@@ -90,7 +90,7 @@ func OpenTail(path string) (t *Tail, preface []byte, err error) {
 		again, err := parseTail(tailAt(file, begin), TailBytesMax, visit)
 		switch {
 		case errors.Is(err, ErrNoTail) || err == nil && (again.Last != found.Last || again.Count != found.Count):
-			return fmt.Errorf("the tail in %s was changed while it was read", path)
+			return fmt.Errorf("the tail in %s changed while it was being read", path)
 		}
 		return err
 	}

@@ -180,7 +180,7 @@ func (s *State) applyCreate(t *txn, d *jute.Decoder) error {
 		return nil // the caller checks d.Err
 	}
 	if c.path == "" || c.path[0] != '/' || c.path == "/" {
-		return fmt.Errorf("it creates %q, which is no path", c.path)
+		return fmt.Errorf("it creates %q, which isn't a path", c.path)
 	}
 	c.path, c.data = s.keepText(c.path), s.keep(c.data)
 	s.create(&c)

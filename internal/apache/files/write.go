@@ -63,12 +63,12 @@ func MakeDir(dataDir string) error {
 // returns Apache's digest of the tree. version-2 appears only when it is complete.
 func Write(dir string, c *Content) (digest uint64, err error) {
 	if c.Zxid < 0 || c.Zxid>>32 > c.Epoch || c.Epoch > EpochMax {
-		return 0, fmt.Errorf("write Apache's files in %s: zxid %#x and epoch %d don't go together", dir, uint64(c.Zxid),
+		return 0, fmt.Errorf("write Apache's files in %s: zxid %#x isn't in epoch %d", dir, uint64(c.Zxid),
 			c.Epoch)
 	}
 	final := filepath.Join(dir, Version2)
 	if _, err := os.Lstat(final); err == nil {
-		return 0, fmt.Errorf("write Apache's files: %s is there already; give an empty directory, or a new one", final)
+		return 0, fmt.Errorf("write Apache's files: %s already exists; give a new directory, or an empty one", final)
 	}
 	unfinished := final + ".unfinished"
 	if err := errors.Join(os.RemoveAll(unfinished), os.MkdirAll(unfinished, dirMode)); err != nil {
@@ -160,7 +160,7 @@ func (s *snapshotWriter) write(c *Content) error {
 		return err
 	}
 	if !s.root {
-		return errors.New("there is no root to begin with")
+		return errors.New("there is no root znode")
 	}
 	s.buf = jute.AppendString(s.buf, "/")
 	if err := s.seal(); err != nil || c.NoDigest {

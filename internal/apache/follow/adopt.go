@@ -25,7 +25,7 @@ func adoptable(dir string) (found []string, err error) {
 		return nil, err
 	}
 	if _, err := os.Stat(filepath.Join(dir, lockName)); err != nil {
-		return nil, fmt.Errorf("no version of Zooid has made a copy here: %w", err)
+		return nil, fmt.Errorf("no version of Zooid made a copy here: %w", err)
 	}
 	if err := unheld(dir); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func adoptable(dir string) (found []string, err error) {
 				return nil, err
 			}
 		default:
-			return nil, fmt.Errorf("%s isn't a file of a copy", filepath.Join(dir, name))
+			return nil, fmt.Errorf("%s doesn't belong to a copy", filepath.Join(dir, name))
 		}
 		found = append(found, name)
 	}
@@ -66,7 +66,7 @@ func onlyNames(dir string, names ...string) error {
 	}
 	for _, e := range entries {
 		if !slices.Contains(names, e.Name()) {
-			return fmt.Errorf("%s isn't a file of a copy", filepath.Join(dir, e.Name()))
+			return fmt.Errorf("%s doesn't belong to a copy", filepath.Join(dir, e.Name()))
 		}
 	}
 	return nil

@@ -29,12 +29,12 @@ type lastTxn struct {
 }
 
 // errAnother says that the leader is of another ensemble than the copy. It is final.
-var errAnother = errors.New("the copy is of another ensemble, or this one's servers have lost data. Nothing was changed. Give a new directory")
+var errAnother = errors.New("the copy belongs to another ensemble, or this ensemble's servers have lost data. Nothing was changed. Give a new directory")
 
 // recognize compares the leader's first transaction with the copy's last one.
 func (s *session) recognize(record []byte) error {
 	if !files.SameTxn(record, s.expects) {
-		return fmt.Errorf("the leader has another transaction of zxid %#x than the copy (%s there, %s here): %w",
+		return fmt.Errorf("the leader and the copy have different transactions with the zxid %#x (leader: %s; copy: %s): %w",
 			uint64(s.f.state.Zxid), files.DescribeTxn(record), files.DescribeTxn(s.expects), errAnother)
 	}
 	s.expects = nil
@@ -61,7 +61,7 @@ func (s *session) known(config []byte) error {
 	}
 	before := f.keep.mine.Mark().Servers
 	if len(before) > 0 && !slices.ContainsFunc(addresses, func(a string) bool { return slices.Contains(before, a) }) {
-		return fmt.Errorf("the leader's servers are %v, those of the copy were %v: %w", addresses, before, errAnother)
+		return fmt.Errorf("the leader's servers are %v, but the copy's were %v: %w", addresses, before, errAnother)
 	}
 	return f.keep.fail(f.keep.mine.Follows(addresses))
 }

@@ -18,10 +18,10 @@ func TestAnotherEnsemble(t *testing.T) {
 		more  int  // transactions of the other ensemble beyond the copy's
 		says  string
 	}{
-		"its last transaction differs":        {true, false, 0, "another transaction of zxid 0x100000003"},
-		"so it does behind further ones":      {true, false, 5, "another transaction of zxid 0x100000003"},
-		"everything comes from other servers": {false, true, 5, "those of the copy were"},
-		"everything comes, and nothing fits":  {false, true, 0, "those of the copy were"},
+		"its last transaction differs":        {true, false, 0, "different transactions with the zxid 0x100000003"},
+		"so it does behind further ones":      {true, false, 5, "different transactions with the zxid 0x100000003"},
+		"everything comes from other servers": {false, true, 5, "but the copy's were"},
+		"everything comes, and nothing fits":  {false, true, 0, "but the copy's were"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

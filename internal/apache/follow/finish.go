@@ -41,7 +41,7 @@ func (f *Follower) Extend(tail *files.Tail) (added int, err error) {
 	defer f.mu.Unlock()
 	s := f.state
 	if tail.Last < s.Zxid || tail.After > s.Zxid {
-		return 0, fmt.Errorf("the log ends at zxid %#x, its tail begins behind %#x, and the copy is at %#x, which was committed: they are not of one history",
+		return 0, fmt.Errorf("the log ends at zxid %#x, its tail begins after %#x, and the copy is at %#x, which was committed: their histories differ",
 			uint64(tail.Last), uint64(tail.After), uint64(s.Zxid))
 	}
 	if f.at.Mismatch != nil {
@@ -57,7 +57,7 @@ func (f *Follower) Extend(tail *files.Tail) (added int, err error) {
 		case zxid <= s.Zxid:
 			return nil
 		case !joined:
-			return fmt.Errorf("the log goes from before zxid %#x, which was committed, to %#x behind it: they are not of one history",
+			return fmt.Errorf("the log goes from before zxid %#x, which was committed, to %#x after it: their histories differ",
 				uint64(s.Zxid), uint64(zxid))
 		}
 		added++
@@ -66,7 +66,7 @@ func (f *Follower) Extend(tail *files.Tail) (added int, err error) {
 		return added, err
 	}
 	if s.Zxid != tail.Last {
-		return added, fmt.Errorf("the log is said to end at zxid %#x, its transactions end at %#x", uint64(tail.Last),
+		return added, fmt.Errorf("the log should end at zxid %#x, but its transactions end at %#x", uint64(tail.Last),
 			uint64(s.Zxid))
 	}
 	f.accepted = max(f.accepted, tail.Accepted)
@@ -81,7 +81,7 @@ func (f *Follower) extend(zxid int64, record []byte) error {
 		return fmt.Errorf("zxid %#x follows %#x in the log: the transactions between them are missing", uint64(zxid),
 			uint64(s.Zxid))
 	case files.ConfigIn(record) != nil:
-		return fmt.Errorf("the transaction of zxid %#x changes the ensemble's servers: it isn't known which of them make a quorum",
+		return fmt.Errorf("the transaction of zxid %#x changes the ensemble's servers, so the quorum is unknown",
 			uint64(zxid))
 	}
 	done, err := s.Apply(record)
@@ -91,7 +91,7 @@ func (f *Follower) extend(zxid int64, record []byte) error {
 	f.at.Compared++
 	if here := s.Digest(); here != done.Digest {
 		f.at.Mismatch = &Mismatch{zxid, done.Digest, here}
-		return fmt.Errorf("the digests differ at zxid %#x: in the log it is %#x, of the copy %#x", uint64(zxid),
+		return fmt.Errorf("the digests differ at zxid %#x: the log's is %#x, the copy's is %#x", uint64(zxid),
 			done.Digest, here)
 	}
 	return nil

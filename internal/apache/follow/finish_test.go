@@ -30,8 +30,8 @@ func TestExtend(t *testing.T) {
 		"nothing is missing": {
 			func(_ *leader, tail *records) { tail.Last, tail.Records = 1<<32|4, tail.Records[:2] }, "",
 		},
-		"it ends before":   {func(_ *leader, tail *records) { tail.Last = 1<<32 | 3 }, "not of one history"},
-		"it begins behind": {func(_ *leader, tail *records) { tail.After = 1<<32 | 5 }, "not of one history"},
+		"it ends before":   {func(_ *leader, tail *records) { tail.Last = 1<<32 | 3 }, "their histories differ"},
+		"it begins behind": {func(_ *leader, tail *records) { tail.After = 1<<32 | 5 }, "their histories differ"},
 		"a hole": {func(_ *leader, tail *records) {
 			tail.Records = append(tail.Records[:2:2], tail.Records[3:]...)
 		}, "are missing"},
@@ -39,7 +39,7 @@ func TestExtend(t *testing.T) {
 			l.epoch = 2
 			tail.Last = l.create("/other", "", zk.OpenACL())
 			tail.Records = append(tail.Records[:1:1], l.history[len(l.history)-1])
-		}, "not of one history"},
+		}, "their histories differ"},
 		"a later epoch": {func(l *leader, tail *records) {
 			l.epoch = 2
 			tail.Last = l.create("/later", "", zk.OpenACL())

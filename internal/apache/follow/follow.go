@@ -198,7 +198,7 @@ func (f *Follower) configure(text []byte) error {
 		return fmt.Errorf("read the ensemble's configuration: %w", err)
 	}
 	if !slices.ContainsFunc(members, func(m learner.Member) bool { return !m.Observer }) {
-		return errors.New("the configuration names no server that may lead: a server that runs alone can't be followed; name a zoo.cfg with server lines of an ensemble")
+		return errors.New("the configuration names no server that may lead, and a standalone server can't be followed: give a zoo.cfg with an ensemble's server lines")
 	}
 	f.mu.Lock()
 	f.members, f.version, f.weighted = members, version, learner.Weighted(string(text))
@@ -257,7 +257,7 @@ func (c *timedConn) Write(p []byte) (int, error) {
 }
 
 // errState is the error for a transaction that can't be applied.
-var errState = errors.New("the leader sent what doesn't fit to what is here")
+var errState = errors.New("the leader's data doesn't fit the copy")
 
 // session is one connection to a leader.
 type session struct {
@@ -394,7 +394,7 @@ func (s *session) apply(record []byte) error {
 		f.at.Compared++
 		if here := f.state.Digest(); here != done.Digest && f.at.Mismatch == nil {
 			f.at.Mismatch = &Mismatch{done.Zxid, done.Digest, here}
-			defer f.o.Say(fmt.Sprintf("the digests differ at zxid %#x: the leader's is %#x, that of the copy %#x",
+			defer f.o.Say(fmt.Sprintf("the digests differ at zxid %#x: the leader's is %#x, the copy's is %#x",
 				uint64(done.Zxid), done.Digest, here))
 		}
 	}

@@ -416,7 +416,7 @@ func TestHostileLeader(t *testing.T) {
 	}
 	run(t, f)
 	until(t, f, "the limit", func(s Status) bool {
-		return s.LastFailed != nil && strings.Contains(s.LastFailed.Error(), "larger than any")
+		return s.LastFailed != nil && strings.Contains(s.LastFailed.Error(), "exceeds the size limit")
 	})
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -86,7 +86,7 @@ func (k *keeper) claim(o *Options) error {
 		if err := k.keepEarlierOut(o.Look); err != nil {
 			return err
 		}
-		o.Say(fmt.Sprintf("the copy in %s, which an earlier version made, is taken by your word (-adopt)", o.Dir))
+		o.Say(fmt.Sprintf("the copy in %s, made by an earlier version, is accepted (-adopt)", o.Dir))
 		return k.mine.Begin(o.Ensemble, found)
 	}
 	if err := k.mine.Check(files.Version2, fixedNames...); err != nil {
@@ -117,7 +117,7 @@ func (k *keeper) keepEarlierOut(look bool) (err error) {
 		return nil
 	}
 	if k.lock, err = lockFile(path); err != nil {
-		return fmt.Errorf("another process keeps the copy there (%s is locked): end it first", path)
+		return fmt.Errorf("another process maintains the copy there (%s is locked): end it first", path)
 	}
 	return nil
 }
@@ -154,14 +154,14 @@ func (k *keeper) load(o *Options) (*files.State, error) {
 	switch {
 	case err != nil:
 	case k.mine.Mark().Installing != "": // not finished, as nothing is to be written
-		err = errors.New("a snapshot was being put in the place of the others")
+		err = errors.New("a snapshot was replacing the others")
 	case report.Mismatch != nil:
 		err = fmt.Errorf("the digest of the copy differs at zxid %#x", uint64(report.Mismatch.Zxid))
 	case report.Uncovered != 0 || report.Orphans != 0 || len(report.Gaps) != 0:
 		err = errors.New("a part of its log is missing")
 	}
 	if err != nil {
-		o.Say(fmt.Sprintf("the copy in %s isn't whole and is taken from the leader again: %v", k.dir, err))
+		o.Say(fmt.Sprintf("the copy in %s is incomplete and is fetched from the leader again: %v", k.dir, err))
 		return files.NewLive(), nil
 	}
 	state.GoLive()

@@ -90,7 +90,7 @@ func TestForeignDirectory(t *testing.T) {
 			place(t, dir, "myid", "1")
 			place(t, dir, "follow.lock", "")
 			place(t, dir, "version-2/snapshot.0", "x")
-		}, true, "myid isn't a file of a copy"},
+		}, true, "myid doesn't belong to a copy"},
 		"an Apache server's dataLogDir": {func(dir string) {
 			place(t, dir, "follow.lock", "")
 			place(t, dir, "version-2/log.1", "x")
@@ -106,7 +106,7 @@ func TestForeignDirectory(t *testing.T) {
 			place(t, dir, "version-2/x", "")
 			place(t, dir, "follow.lock", "")
 		}, false, "-adopt"},
-		"a mark of another": {func(dir string) { place(t, dir, proof.CopyMarkName, "x") }, false, "isn't what Zooid writes"},
+		"a mark of another": {func(dir string) { place(t, dir, proof.CopyMarkName, "x") }, false, "wasn't written by Zooid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

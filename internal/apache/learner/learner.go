@@ -77,7 +77,7 @@ type Step struct {
 
 // ErrStartOver says that the learner's data isn't part of the leader's history: everything must be received from the
 // leader again.
-var ErrStartOver = errors.New("the leader's history is another; everything must be taken from it again")
+var ErrStartOver = errors.New("the leader has another history, and everything must be fetched from it again")
 
 const protocolVersion = 0x10000
 
@@ -126,11 +126,12 @@ func (l *Learner) greet(p *Packet, s *Step) error {
 	epoch := p.Zxid >> 32
 	switch {
 	case len(p.Data) < 4 || binary.BigEndian.Uint32(p.Data) < protocolVersion:
-		return errors.New("the leader speaks a protocol older than that of 3.4")
+		return errors.New("the leader speaks a protocol older than 3.4's")
 	case epoch < 1 || epoch > files.EpochMax:
 		return fmt.Errorf("the leader's epoch is %d; want 1 to %d", epoch, files.EpochMax)
 	case epoch < l.o.AcceptedEpoch:
-		return fmt.Errorf("the leader's epoch %d is before %d, which was promised to another", epoch, l.o.AcceptedEpoch)
+		return fmt.Errorf("the leader's epoch %d is lower than %d, which was promised to another leader", epoch,
+			l.o.AcceptedEpoch)
 	}
 	current := int32(-1) // the leader has already counted this learner's promise
 	if epoch > l.o.AcceptedEpoch {
@@ -145,7 +146,7 @@ func (l *Learner) greet(p *Packet, s *Step) error {
 func (l *Learner) choose(p *Packet, s *Step) error {
 	switch p.Type {
 	case Trunc:
-		return fmt.Errorf("%w: it ends at zxid %#x, what is here at %#x", ErrStartOver, uint64(p.Zxid), uint64(l.zxid))
+		return fmt.Errorf("%w: it ends at zxid %#x, the copy at %#x", ErrStartOver, uint64(p.Zxid), uint64(l.zxid))
 	case Snap:
 		if p.Zxid < 0 {
 			return l.unexpected(p)
@@ -159,7 +160,7 @@ func (l *Learner) choose(p *Packet, s *Step) error {
 // follow accepts the leader: everything that it had committed was returned.
 func (l *Learner) follow(p *Packet, s *Step) error {
 	if p.Zxid>>32 != l.epoch || p.Zxid&0xffffffff != 0 {
-		return fmt.Errorf("the leader begins epoch %#x and has announced %#x", uint64(p.Zxid)>>32, l.epoch)
+		return fmt.Errorf("the leader begins epoch %#x, but announced %#x", uint64(p.Zxid)>>32, l.epoch)
 	}
 	if len(p.Data) > ConfigBytesMax {
 		return fmt.Errorf("a configuration of %d bytes; at most %d", len(p.Data), ConfigBytesMax)
@@ -213,7 +214,7 @@ func (l *Learner) hand(zxid int64, record []byte, s *Step) error {
 	case err != nil:
 		return err
 	case found != zxid:
-		return fmt.Errorf("the leader commits zxid %#x, the transaction's is %#x", uint64(zxid), uint64(found))
+		return fmt.Errorf("the leader commits zxid %#x, but the transaction's is %#x", uint64(zxid), uint64(found))
 	case l.fuzzy && zxid <= l.zxid && zxid > 0:
 		s.Records = append(s.Records, record)
 		return nil

@@ -136,10 +136,10 @@ func TestRefused(t *testing.T) {
 		"out of place":   {packets: []Packet{{Type: UpToDate}}, says: "want LEADERINFO"},
 		"ping too early": {packets: []Packet{{Type: Ping}}, says: "want LEADERINFO"},
 		"no choice":      {packets: []Packet{epochPacket(5), {Type: NewLeader, Zxid: 5 << 32}}, says: "want DIFF"},
-		"trunc":          {packets: []Packet{epochPacket(5), {Type: Trunc, Zxid: 3}}, says: "history is another"},
+		"trunc":          {packets: []Packet{epochPacket(5), {Type: Trunc, Zxid: 3}}, says: "has another history"},
 		"negative":       {packets: []Packet{epochPacket(5), {Type: Snap, Zxid: -3}}, says: "SNAP"},
 		"other epoch": {
-			packets: []Packet{epochPacket(5), {Type: Diff}, {Type: NewLeader, Zxid: 6 << 32}}, says: "has announced",
+			packets: []Packet{epochPacket(5), {Type: Diff}, {Type: NewLeader, Zxid: 6 << 32}}, says: "but announced",
 		},
 		"large config": {
 			packets: []Packet{epochPacket(5), {Type: Diff}, {NewLeader, 5 << 32, make([]byte, ConfigBytesMax+1)}},
@@ -151,15 +151,15 @@ func TestRefused(t *testing.T) {
 		},
 		"short txn": {packets: []Packet{epochPacket(5), {Type: Diff}, {Type: Inform, Zxid: 1}}, says: "0 bytes"},
 		"gap": {
-			packets: []Packet{epochPacket(5), {Type: Diff}, {Inform, 2, txn(2, 0)}}, says: "history is another",
+			packets: []Packet{epochPacket(5), {Type: Diff}, {Inform, 2, txn(2, 0)}}, says: "has another history",
 		},
 		"backwards": {
 			from: Options{Zxid: 7}, packets: []Packet{epochPacket(5), {Type: Diff}, {Inform, 7, txn(7, 0)}},
-			says: "history is another",
+			says: "has another history",
 		},
 		"epoch's middle": {
 			packets: []Packet{epochPacket(5), {Type: Diff}, {Inform, 0x500000002, txn(0x500000002, 0)}},
-			says:    "history is another",
+			says:    "has another history",
 		},
 		"short activate": {
 			packets: []Packet{epochPacket(5), {Type: Diff}, {InformAndActivate, 1, []byte{1}}}, says: "INFORMANDACTIVATE",

@@ -43,15 +43,16 @@ func Login(conn net.Conn, step func(token []byte) (answer []byte, done bool, err
 		status, token, failed := readAuth(conn)
 		switch {
 		case errors.Is(failed, ErrNoLogin):
-			err = fmt.Errorf("the server doesn't speak SASL here: %w", failed)
+			err = fmt.Errorf("the server doesn't support SASL on this port: %w", failed)
 		case errors.Is(failed, errSilent):
-			err = fmt.Errorf("%w: the server doesn't know the user, has another password, or no quorum.auth.enableSasl", failed)
+			err = fmt.Errorf("%w: the server doesn't know the user, has another password, or lacks quorum.auth.enableSasl",
+				failed)
 		case failed != nil:
 			err = failed
 		case status == authSuccess && !done:
 			_, done, err = step(token)
 			if err == nil && !done {
-				err = errors.New("the server takes the login and hasn't proved who it is")
+				err = errors.New("the server accepted the login without proving its identity")
 			}
 		case status == authProgress && !done:
 			answer, done, err = step(token)
@@ -113,7 +114,7 @@ func writeAuth(w io.Writer, status int32, token []byte) error {
 }
 
 // ErrNoLogin says that a message isn't part of a login.
-var ErrNoLogin = errors.New("the message isn't one of a login")
+var ErrNoLogin = errors.New("the message isn't part of a login")
 
 // errSilent says that the other side has ended the connection, or says nothing.
 var errSilent = errors.New("no answer")

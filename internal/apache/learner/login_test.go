@@ -27,8 +27,8 @@ func TestLoginEnds(t *testing.T) {
 	}{
 		"a login":         {packet(authMagic, authSuccess, 2, "ok"), proves("ok"), ""},
 		"no proof":        {packet(authMagic, authSuccess, 2, "no"), proves("ok"), "no proof"},
-		"half a proof":    {packet(authMagic, authSuccess, -1, ""), endless, "hasn't proved"},
-		"another magic":   {packet(7, authSuccess, 2, "ok"), endless, "doesn't speak SASL"},
+		"half a proof":    {packet(authMagic, authSuccess, -1, ""), endless, "without proving"},
+		"another magic":   {packet(7, authSuccess, 2, "ok"), endless, "doesn't support SASL"},
 		"refused":         {packet(authMagic, -1, 0, ""), endless, "refuses"},
 		"a huge token":    {packet(authMagic, authProgress, authTokenBytesMax+1, ""), endless, "more than"},
 		"no end":          {packet(authMagic, authProgress, 1, "x"), endless, "no end after"},

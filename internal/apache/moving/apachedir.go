@@ -90,7 +90,7 @@ func (a *apacheDirs) logged() error {
 	if m, err := proof.FindCopyMark(a.base()); err != nil || m != nil { // a copy that has just received a snapshot
 		return err
 	}
-	return fmt.Errorf("%s has snapshots, and there is no log in %s: most of the data may be missing. If the server's zoo.cfg has dataLogDir, give -datalogdir DIR or -zoocfg FILE. If there is no log anywhere, as in what zooid export has made, give -without-log",
+	return fmt.Errorf("%s has snapshots, and there is no log in %s: most of the data may be missing. If the server's zoo.cfg has dataLogDir, give -datalogdir DIR or -zoocfg FILE. If there is no log anywhere, as in the output of zooid export, give -without-log",
 		a.dir, logDir)
 }
 
@@ -149,7 +149,7 @@ func earlierFollower(path string) error {
 	}
 	defer f.Close()
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return errors.New("zooid migrate follow keeps the copy there")
+		return errors.New("zooid migrate follow stores its copy there")
 	}
 	return nil
 }

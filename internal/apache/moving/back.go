@@ -151,7 +151,7 @@ func (r *backRun) run(ctx context.Context, s cli.Streams) (int, error) {
 		return exitFailed, err
 	}
 	if done.Strangers > 0 {
-		fmt.Fprintf(s.Out, "%d sessions have passwords of Zooid's, which Apache refuses: their clients are told that they have expired\n",
+		fmt.Fprintf(s.Out, "%d sessions have passwords issued by Zooid, which Apache refuses: their clients see them expire\n",
 			done.Strangers)
 	}
 	fmt.Fprintln(s.Out, done)

@@ -89,7 +89,7 @@ func commands() []command {
 		{"migrate digest", "APACHE_DATADIR", "print the digest of a stopped Apache server's files (used by return)",
 			digestHelp, nil, func(*Program) settings { return &digestFlags{} }},
 		{"migrate shadow", "-listen ADDRESS [flags] PRIMARY SHADOW",
-			"send the requests of Apache's clients to Zooid, too, and compare the replies", shadow.Help, stopSignals,
+			"send the requests of Apache's clients to Zooid as well, and compare the replies", shadow.Help, stopSignals,
 			func(*Program) settings { return &shadowFlags{} }},
 	}
 }
@@ -109,7 +109,9 @@ func (p *Program) Run(name string, args []string, stdout, stderr io.Writer) int 
 		fmt.Fprint(stdout, c.help)
 		return exitDone
 	case err != nil:
-		fmt.Fprintf(stderr, "zooid %s: %s\n\n%s", name, terminal.Visible(err.Error()), c.help)
+		usage, _, _ := strings.Cut(c.help, "\n\n") // an error must not be lost above a page of text
+		fmt.Fprintf(stderr, "zooid %s: %s\n%s\n  hint: zooid %s -h tells more\n", name, terminal.Visible(err.Error()), usage,
+			name)
 		return exitUsage
 	}
 	ctx := context.Background()
@@ -137,7 +139,7 @@ func (p *Program) Migrate(args []string, stdout, stderr io.Writer) int {
 	case slices.ContainsFunc(commands(), func(c command) bool { return c.name == "migrate "+args[0] }):
 		return p.Run("migrate "+args[0], args[1:], stdout, stderr)
 	}
-	fmt.Fprintf(stderr, "zooid migrate: there is no command %q\n\n%s", args[0], migrateHelp())
+	fmt.Fprintf(stderr, "zooid migrate: there is no command %.80q\n  hint: zooid migrate -h lists the commands\n", args[0])
 	return exitUsage
 }
 

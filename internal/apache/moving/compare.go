@@ -183,11 +183,11 @@ func tellCompared(w io.Writer, c compare.Counts, f *compareFlags) int {
 		fmt.Fprintf(w, "printed %d of %d; -max prints more\n", f.max, all)
 	}
 	if c.Newer > 0 {
-		fmt.Fprintf(w, "%d are newer than what the copy has, which doesn't go on or is too far behind: compare again when it has caught up\n",
+		fmt.Fprintf(w, "%d are newer than the copy, which has stopped or is too far behind: compare again when it has caught up\n",
 			c.Newer)
 	}
 	if c.HiddenACLs > 0 {
-		fmt.Fprintf(w, "%d ACLs weren't compared: a server shows them in part only; log in as super\n", c.HiddenACLs)
+		fmt.Fprintf(w, "%d ACLs weren't compared, because a server hides parts of them: log in as super\n", c.HiddenACLs)
 	}
 	switch {
 	case c.Different > 0:

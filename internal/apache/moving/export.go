@@ -64,7 +64,7 @@ func (f *exportFlags) arguments(words []string) error {
 	f.words = words
 	switch {
 	case f.o.To == "":
-		return errors.New("-to must name Apache's dataDir. (Files with subtrees are made by: zooid cli export)")
+		return errors.New("-to must name Apache's dataDir. (To export a subtree to a file, use zooid cli export)")
 	case len(words) < 1 || len(words) > 2:
 		return errors.New("name what to export: a data directory, a zoo.cfg, a snapshot file or the URL of an admin server")
 	}
@@ -95,7 +95,7 @@ const configBytesMax = 1 << 20
 func source(ctx context.Context, o *apache.ExportOptions, words []string, reach *cli.Access) error {
 	if isURL(words[0]) {
 		if len(words) != 1 {
-			return errors.New("one URL is enough: every server has everything")
+			return errors.New("give one URL: every server has all data")
 		}
 		s, err := newSnapshotSource(words[0], reach)
 		if err != nil {
@@ -118,7 +118,7 @@ func source(ctx context.Context, o *apache.ExportOptions, words []string, reach 
 	}
 	cfg, err := config.LoadAny(words[0], nil)
 	if err != nil {
-		return fmt.Errorf("take %s for a zoo.cfg, since it is no snapshot of Zooid's: %w", words[0], err)
+		return fmt.Errorf("take %s for a zoo.cfg, since it isn't a Zooid snapshot: %w", words[0], err)
 	}
 	o.Dirs = []string{cfg.Storage.DataDir}
 	if cfg.Storage.DataLogDir != cfg.Storage.DataDir {
@@ -137,7 +137,7 @@ func isText(file string) bool {
 func tellExported(w io.Writer, done *apache.Exported, to string, took time.Duration) {
 	say := func(format string, args ...any) { fmt.Fprintln(w, terminal.Visible(fmt.Sprintf(format, args...))) }
 	if done.Unconfirmed > 0 {
-		say("the last %d entries of the log aren't known to be committed; they are exported", done.Unconfirmed)
+		say("the last %d entries of the log may be uncommitted; they are exported", done.Unconfirmed)
 	}
 	for _, line := range noForm(&done.NoForm) {
 		say("%s", line)

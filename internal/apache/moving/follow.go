@@ -143,11 +143,11 @@ func (f *followFlags) checkPeer() error {
 	case f.id < 1 || f.id > 254:
 		return fmt.Errorf("-id %d: want 1 to 254, and none that a server has", f.id)
 	case (f.peerUser == "") != (f.peerPass == ""):
-		return errors.New("-peer-sasl-user and -peer-sasl-password-file belong together")
+		return errors.New("give -peer-sasl-user and -peer-sasl-password-file together")
 	case (f.peerTicket.Keytab == "") != (f.peerTicket.Principal == ""):
-		return errors.New("-peer-sasl-keytab and -peer-sasl-principal belong together")
+		return errors.New("give -peer-sasl-keytab and -peer-sasl-principal together")
 	case f.peerUser != "" && f.peerTicket.Keytab != "":
-		return errors.New("log in by -peer-sasl-user or by -peer-sasl-keytab")
+		return errors.New("give either -peer-sasl-user or -peer-sasl-keytab, not both")
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func (f *followFlags) checkPeer() error {
 func (f *followFlags) run(ctx context.Context, s cli.Streams) (int, error) {
 	last, err := f.follow(ctx, s.Err)
 	if err == nil && last.Elections == 0 {
-		err = fmt.Errorf("no leader was followed, so nothing is known of what the ensemble has now; the copy is as it was: %v%s",
+		err = fmt.Errorf("no leader was followed, so the ensemble's current state is unknown; the copy is unchanged: %v%s",
 			last, reason(last.LastFailed))
 	}
 	if err != nil {

@@ -123,11 +123,11 @@ func importFrom(from *apacheDirs, running bool, o *apache.ImportOptions,
 		unknown, err := from.writing(slices.ContainsFunc(to, func(dir string) bool { return samePlace(dir, from.base()) }))
 		switch {
 		case err != nil && !running:
-			return fmt.Errorf("import %s: %w. What is written there later would be missing: stop it first, or give -accept-running",
+			return fmt.Errorf("import %s: %w. Later writes there would be missing: stop it first, or give -accept-running",
 				from.dir, err)
 		case told:
 		case err != nil:
-			say("by your word (-accept-running): what is written to %s from now on is missing here. %v", from.dir, err)
+			say("accepted (-accept-running): anything written to %s from now on will be missing here. %v", from.dir, err)
 		case unknown != "":
 			say("whether a process still writes to %s isn't known: %s", from.dir, unknown)
 		}
@@ -170,15 +170,15 @@ func tellImported(w io.Writer, done *apache.Imported, o *apache.ImportOptions, t
 			done.Snapshot, done.Damage)
 	}
 	for _, torn := range done.Torn {
-		say("%s ends within a record at offset %d, as after a crash; what is behind it isn't read, as Apache does", torn.File,
-			torn.Offset)
+		say("%s ends within a record at offset %d, as after a crash; the rest of the file is ignored, as Apache does",
+			torn.File, torn.Offset)
 	}
 	for _, g := range done.Gaps {
 		say("%s begins with zxid %#x, the log before it ends with %#x: the transactions between them are missing, for Apache too. Compare with another server of the ensemble",
 			g.File, uint64(g.Next), uint64(g.After))
 	}
 	if done.Uncovered != 0 {
-		say("the snapshot has transactions up to zxid %#x, the logs end before: a server lost the end of its log. Compare with another server of the ensemble",
+		say("the snapshot has transactions up to zxid %#x, but the logs end earlier: a server lost the end of its log. Compare with another server of the ensemble",
 			uint64(done.Uncovered))
 	}
 	if done.Orphans > 0 {

@@ -55,7 +55,7 @@ func TestImportExport(t *testing.T) {
 		{[]string{"export", dir}, 2, "zooid cli export"},
 		{[]string{"export", "-to", back}, 2, "usage: zooid export"},
 		{[]string{"export", "-to", back, dir}, 0, "1 znodes have a TTL"},
-		{[]string{"export", "-to", back, dir}, 1, "is there already"},
+		{[]string{"export", "-to", back, dir}, 1, "already exists"},
 		{[]string{"export", "-to", back, filepath.Join(dir, "nothing")}, 1, "nothing"},
 	} {
 		var out bytes.Buffer

@@ -36,7 +36,7 @@ func (l *largeZnodes) String() string {
 	if l.n == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("%d znodes have more data than jute.maxbuffer, %d bytes by default: the largest, %s, has %d. Clients read them, and can't write such again unless the Zooid servers are started with -Djute.maxbuffer, as Apache's were",
+	text := fmt.Sprintf("%d znodes have more data than jute.maxbuffer, %d bytes by default: the largest, %s, has %d. Clients can read them, but can't write data of this size unless the Zooid servers are started with -Djute.maxbuffer, as Apache's were",
 		l.n, maxBufferDefault, l.path, l.largest)
 	if l.largest > maxBufferMost {
 		text += fmt.Sprintf("; Zooid's may be at most %d", maxBufferMost)

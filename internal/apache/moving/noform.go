@@ -17,14 +17,14 @@ import (
 func noForm(n *apache.NoForm) (lines []string) {
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if n.Strangers > 0 {
-		say("%d sessions have passwords of Zooid's, which Apache refuses: their clients are told that they have expired, and their ephemeral znodes stay until their timeouts",
+		say("%d sessions have passwords issued by Zooid, which Apache refuses: their clients see them expire, and their ephemeral znodes stay until the session timeout",
 			n.Strangers)
 	}
 	if n.TTLs > 0 {
 		say("%d znodes have a TTL: start Apache with -Dzookeeper.extendedTypesEnabled=true, or it deletes them", n.TTLs)
 	}
 	if n.Large > 0 {
-		say("%d znodes have more than 1048575 bytes of data: start Apache with a jute.maxbuffer that they fit into, or it may not start",
+		say("%d znodes have more than 1048575 bytes of data: set Apache's jute.maxbuffer large enough for them, or it may not start",
 			n.Large)
 	}
 	if len(n.Exhausted) > 0 {
@@ -32,10 +32,10 @@ func noForm(n *apache.NoForm) (lines []string) {
 			strings.Join(n.Exhausted, " "))
 	}
 	if len(n.Rules) > 0 {
-		say("limits and policies have no effect at Apache, which keeps them as plain znodes: %s", strings.Join(n.Rules, " "))
+		say("limits and policies have no effect in Apache, which stores them as plain znodes: %s", strings.Join(n.Rules, " "))
 	}
 	if len(n.Schemes) > 0 {
-		say("ACLs of these schemes admit nobody at Apache, unless it has a provider for them: %s", strings.Join(n.Schemes, " "))
+		say("ACLs of these schemes admit nobody in Apache, unless it has a provider for them: %s", strings.Join(n.Schemes, " "))
 	}
 	return lines
 }
@@ -44,10 +44,10 @@ func noForm(n *apache.NoForm) (lines []string) {
 func noFormLater(cfg *config.Config) (lines []string) {
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if !cfg.Sessions.ApachePasswords {
-		say("sessions that begin in Zooid end at the way back: Apache refuses their passwords. session.apachePasswords=true in the zoo.cfg of each server, before it starts, keeps them, for the days in which you may go back")
+		say("sessions opened in Zooid end when you go back: Apache refuses their passwords. To keep them, set session.apachePasswords=true in each server's zoo.cfg before it starts, for as long as you may go back")
 	}
 	if cfg.Client.Port < 0 {
-		say("the live way back (zooid migrate back) asks the server at a plaintext client port, and there is none: give it one on 127.0.0.1 (clientPort, clientPortAddress), or only zooid export leads back")
+		say("the live way back (zooid migrate back) queries the server's plaintext client port, and there is none: set one on 127.0.0.1 (clientPort, clientPortAddress), or zooid export is the only way back")
 	}
 	if cfg.Tree.TTL {
 		say("znodes with a TTL may be created: Apache needs -Dzookeeper.extendedTypesEnabled=true, or it deletes them. extendedTypesEnabled=false in the zoo.cfg refuses them")
@@ -64,10 +64,10 @@ func noFormLater(cfg *config.Config) (lines []string) {
 		schemes = append(schemes, e.Scheme)
 	}
 	if len(schemes) > 0 {
-		say("ACLs of these schemes admit nobody at Apache, unless it has a provider for them: %s", strings.Join(schemes, " "))
+		say("ACLs of these schemes admit nobody in Apache, unless it has a provider for them: %s", strings.Join(schemes, " "))
 	}
 	if cfg.Sessions.Local {
-		say("local sessions (localSessionsEnabled) end with their server, at the way back as well")
+		say("local sessions (localSessionsEnabled) end with their server, so they also end when you go back")
 	}
 	return lines
 }
@@ -75,7 +75,7 @@ func noFormLater(cfg *config.Config) (lines []string) {
 // tellNoForm reports what can't be taken back to Apache; everything else can.
 func tellNoForm(say func(string), lines []string) {
 	if len(lines) == 0 {
-		say("the way back: nothing that Apache has no form for")
+		say("the way back: Apache can represent everything")
 	}
 	for _, line := range lines {
 		say("the way back: " + line)

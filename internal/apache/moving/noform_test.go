@@ -22,10 +22,10 @@ func TestNoFormLater(t *testing.T) {
 	quiet := []string{"clientPort=2181", "session.apachePasswords=true", "extendedTypesEnabled=false"}
 	for _, c := range []struct{ line, says string }{
 		{"", ""},
-		{"session.apachePasswords=false", "sessions that begin in Zooid end at the way back"},
+		{"session.apachePasswords=false", "sessions opened in Zooid end when you go back"},
 		{"extendedTypesEnabled=true", "znodes with a TTL may be created"},
 		{"DigestAuthenticationProvider.digestAlg=SHA-256", "hashed by SHA-256: Apache needs the same"},
-		{"authProvider.badge=exec:/bin/true", "ACLs of these schemes admit nobody at Apache, unless it has a provider for them: badge"},
+		{"authProvider.badge=exec:/bin/true", "ACLs of these schemes admit nobody in Apache, unless it has a provider for them: badge"},
 		{"localSessionsEnabled=true", "local sessions"},
 	} {
 		text, key := "dataDir="+t.TempDir()+"\n", strings.SplitAfter(c.line, "=")[0]
@@ -96,7 +96,7 @@ func TestBackCheck(t *testing.T) {
 			t.Errorf("no %q in %q", want, said)
 		}
 	}
-	if code != 0 || strings.Contains(said, "have passwords of Zooid's") {
+	if code != 0 || strings.Contains(said, "have passwords issued by Zooid") {
 		t.Errorf("exit %d, %q", code, said)
 	}
 	if code, said := check("secureClientPort=2281\nssl.clientAuth=none\nssl.keyStore.location=x.pem\n"); code != 1 ||

@@ -90,7 +90,7 @@ func (f *digestFlags) run(_ context.Context, s cli.Streams) (int, error) {
 		return failure(err), err
 	}
 	if m := report.Mismatch; m != nil { // found during the replay; what counts is the tree at the end
-		fmt.Fprintf(s.Err, "%s %s: at zxid %#x Apache's digest of the tree is %#x, that of what its files hold is %#x\n", name,
+		fmt.Fprintf(s.Err, "%s %s: at zxid %#x Apache's digest of the tree is %#x, but its files have the digest %#x\n", name,
 			terminal.Visible(m.Where), uint64(m.Zxid), m.Apache, m.Tree)
 	}
 	fmt.Fprintln(s.Out,

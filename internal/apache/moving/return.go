@@ -91,9 +91,9 @@ func (f *returnFlags) arguments(words []string) error {
 	case err != nil:
 		return err
 	case len(f.observers) == 0:
-		return errors.New("name all Apache servers of the ensemble to come: -observers")
+		return errors.New("give -observers, which names all Apache servers of the future ensemble")
 	case !f.check && (f.stop == "" || f.stopObserver == "" || f.start == ""):
-		return errors.New("say how servers are stopped and started: -stop, -stop-observer and -start")
+		return errors.New("give -stop, -stop-observer and -start, which say how servers are stopped and started")
 	}
 	return f.zooCfg(words)
 }
@@ -156,10 +156,10 @@ func (r *returnRun) carryOn(ctx context.Context, stdin io.Reader, stderr io.Writ
 	if r.check {
 		return switchDone, nil
 	}
-	r.says.say(fmt.Sprintf("Next: Zooid's servers %d are stopped, by this command; don't stop them before. Until Apache's servers are started, this is undone by starting them again.",
+	r.says.say(fmt.Sprintf("Next: Zooid's servers %d are stopped by this command; don't stop them earlier. Until Apache's servers are started, you can undo this by starting them again.",
 		r.zooids()))
 	if !r.yes {
-		r.says.say("Type yes to have them stopped:")
+		r.says.say("Type yes to stop them:")
 		if err := agreed(ctx, stdin); err != nil {
 			return switchRefused, err
 		}
@@ -186,7 +186,7 @@ func (r *returnRun) carryOn(ctx context.Context, stdin io.Reader, stderr io.Writ
 
 // undone says how to undo what was done before an error.
 func (r *returnRun) undone(err error) error {
-	return fmt.Errorf("%w\nTo undo: start Zooid's servers %d again. They have everything, and no Apache server has served. Let the observers go on with zooid migrate back",
+	return fmt.Errorf("%w\nTo undo: start Zooid's servers %d again. They have all data, and no Apache server has served. To feed the observers again, run zooid migrate back",
 		err, r.zooids())
 }
 
@@ -194,7 +194,7 @@ func (r *returnRun) undone(err error) error {
 func (r *returnRun) survey() error {
 	t, _, err := txnlog.Newest(txnlog.Options{Dirs: r.o.Dirs, Reconfigure: r.program.Reconfigure})
 	if err != nil {
-		return fmt.Errorf("look for what has no form at Apache: %w", err)
+		return fmt.Errorf("check for data that Apache can't represent: %w", err)
 	}
 	now := apache.Survey(t)
 	tellNoForm(r.says.say, noForm(&now))
@@ -269,16 +269,16 @@ func (r *returnRun) lead() *leadership {
 	return l
 }
 
-// ready returns why the observers can't take Zooid's place now, or their hosts if they can.
+// ready returns why the observers can't replace Zooid now, or their hosts if they can.
 func (l *leadership) ready(observers []int64) (hosts map[int64]string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch l.now.Mode {
 	case "leader", "standalone":
 	case "":
-		return nil, errors.New("the Zooid server of the zoo.cfg doesn't answer")
+		return nil, errors.New("the Zooid server in the zoo.cfg doesn't answer")
 	default:
-		return nil, fmt.Errorf("%w: the Zooid server of the zoo.cfg is a %s. Run the command beside the leader (zooid status), or have this one lead: stop the others but the leader, then the leader, and start them again",
+		return nil, fmt.Errorf("%w: the Zooid server in the zoo.cfg is a %s. Run the command on the leader's machine (see zooid status), or make this server the leader: stop the others, the leader last, then start them again",
 			errOther, l.now.Mode)
 	}
 	if len(l.history) == 0 || time.Since(l.history[0].at) < behindMax {
@@ -301,7 +301,7 @@ func (l *leadership) ready(observers []int64) (hosts map[int64]string, err error
 }
 
 // errOther marks errors that don't go away by waiting.
-var errOther = errors.New("the observers can't take Zooid's place")
+var errOther = errors.New("the observers can't replace Zooid")
 
 // await waits until the observers may take over.
 func (r *returnRun) await(ctx context.Context, l *leadership) error {
@@ -311,7 +311,7 @@ func (r *returnRun) await(ctx context.Context, l *leadership) error {
 		switch {
 		case err == nil:
 			r.hosts = hosts
-			r.says.say(fmt.Sprintf("the observers %d have everything", r.observers))
+			r.says.say(fmt.Sprintf("the observers %d have all data", r.observers))
 			return nil
 		case errors.Is(err, errOther):
 			return err
@@ -348,7 +348,7 @@ func (r *returnRun) handOver(ctx context.Context, l *leadership) error {
 	}
 	for _, id := range r.observers {
 		if !slices.Contains(l.done.Observers, id) {
-			return fmt.Errorf("observer %d isn't connected any more; those that have everything are %d", id, l.done.Observers)
+			return fmt.Errorf("observer %d has disconnected; the observers that have all data are %d", id, l.done.Observers)
 		}
 	}
 	r.says.say(l.done.String())
@@ -367,7 +367,7 @@ func (r *returnRun) stopObservers(ctx context.Context, want string) error {
 		}
 		lines := strings.Split(strings.ReplaceAll(said, "\r", ""), "\n")
 		if !slices.Contains(lines, want) {
-			return fmt.Errorf("the files of observer %d aren't Zooid's: want the line %q of zooid migrate digest, and the command printed %q. zooid export makes them anew",
+			return fmt.Errorf("the files of observer %d don't match Zooid's data: want the line %q from zooid migrate digest, but the command printed %q. zooid export writes them again",
 				id, want, said)
 		}
 		return nil
@@ -398,7 +398,7 @@ func (r *returnRun) startApache(ctx context.Context, stderr io.Writer) (int, err
 	if err := r.journal.Begin(r.try, stepStart, returnPlan{Hosts: r.hosts}); err != nil {
 		return switchRefused, r.undone(err)
 	}
-	r.says.say("last step, which ends the possibility to undo by starting Zooid: " + r.start)
+	r.says.say("last step, after which starting Zooid again is no way to undo: " + r.start)
 	err := r.each(ctx, r.observers, func(ctx context.Context, id int64) error {
 		cmd := operatorCommand(ctx, r.start, r.apache(id))
 		cmd.Stdout, cmd.Stderr = file(stderr), file(stderr)
@@ -408,13 +408,13 @@ func (r *returnRun) startApache(ctx context.Context, stderr io.Writer) (int, err
 		return nil
 	})
 	if err != nil {
-		return switchSilent, fmt.Errorf("%w. Start it by hand, with the zoo.cfg of the ensemble. Its files are whole. Don't start Zooid's servers now; the same command, run again, goes on from here",
+		return switchSilent, fmt.Errorf("%w. Start it by hand, with the zoo.cfg of the ensemble. Its files are complete. Don't start Zooid's servers now; run the same command again to resume from here",
 			err)
 	}
 	if err := r.journal.End(r.try, stepServe); err != nil {
 		return switchSilent, err
 	}
-	r.says.say(fmt.Sprintf("Apache's servers %d were started, %.1f s after the order to stop Zooid. See that they serve (srvr), and that nothing starts Zooid's servers again.",
+	r.says.say(fmt.Sprintf("Apache's servers %d were started, %.1f s after the order to stop Zooid. Check that they serve (srvr), and make sure that nothing restarts Zooid's servers.",
 		r.observers, time.Since(r.stopped).Seconds()))
 	return switchDone, nil
 }

@@ -35,7 +35,7 @@ func TestReturnCommand(t *testing.T) {
 		{"return -h", 0, "usage: zooid migrate return"},
 		{"return x", 2, "want the IP addresses of the observers"},
 		{"return -from 127.0.0.1 x", 2, "-quorum and -election"},
-		{where + "x", 2, "name all Apache servers"},
+		{where + "x", 2, "names all Apache servers"},
 		{where + "-observers 1,x x", 2, "want the ids of the Apache servers"},
 		{where + "-observers 1,1 x", 2, "each once"},
 		{where + "-observers 1 -stop x -start y x", 2, "-stop, -stop-observer and -start"},
@@ -69,7 +69,7 @@ func TestReturnReady(t *testing.T) {
 	}{
 		{"leader", []moment{long}, []int64{1, 2}, ""},
 		{"standalone", []moment{long, {time.Now(), 99}}, []int64{1}, ""},
-		{"follower", []moment{long}, []int64{1}, "is a follower. Run the command beside the leader"},
+		{"follower", []moment{long}, []int64{1}, "is a follower. Run the command on the leader's machine"},
 		{"", []moment{long}, []int64{1}, "doesn't answer"},
 		{"leader", nil, []int64{1}, "watched long enough"},
 		{"leader", []moment{{time.Now(), 7}}, []int64{1}, "watched long enough"},
@@ -162,7 +162,7 @@ func TestReturnGoesOn(t *testing.T) {
 	}{
 		"Zooid serves":               {stepWhole, true, false, ""},
 		"Zooid serves beside Apache": {stepStart, true, true, "stop all Zooid servers"},
-		"the first stops":            {stepStop, false, true, "isn't known that its log has everything"},
+		"the first stops":            {stepStop, false, true, "its log may be incomplete"},
 		"others run":                 {stepWhole, false, true, "the Zooid server 2 runs"},
 		"others run, later":          {stepObservers, false, true, "the Zooid server 2 runs"},
 	} {

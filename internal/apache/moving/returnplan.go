@@ -49,7 +49,7 @@ func (r *returnRun) openJournal() (before proof.Record, err error) {
 	dir := r.server.Storage.DataDir
 	log, err := os.OpenFile(filepath.Join(dir, returnLog), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return before, fmt.Errorf("keep what this command says: %w", err)
+		return before, fmt.Errorf("write this command's log: %w", err)
 	}
 	r.says.mu.Lock()
 	r.says.log = log
@@ -79,21 +79,21 @@ func (r *returnRun) goOn(ctx context.Context, before proof.Record,
 	r.says.say(fmt.Sprintf("an earlier try (%s, %s) was cut short in step %s", before.Try, before.At.Format(time.DateTime),
 		before.Step))
 	if r.check && before.Step == stepStart {
-		return switchRefused, true, errors.New("it had begun to start Apache's servers. Run the command without -check: it goes on")
+		return switchRefused, true, errors.New("it had begun to start Apache's servers. Run the command without -check to resume it")
 	}
 	if _, err := r.o.Ask(ctx); err == nil {
 		if before.Step == stepStart {
-			return switchRefused, true, errors.New("it had begun to start Apache's servers, and the Zooid server answers: stop all Zooid servers, so that nothing starts them again. If no Apache server serves, and none has served since, remove " +
+			return switchRefused, true, errors.New("it had begun to start Apache's servers, but the Zooid server answers: stop all Zooid servers and make sure that nothing restarts them. If no Apache server serves, and none has served since, remove " +
 				filepath.Join(r.server.Storage.DataDir, returnJournal))
 		}
-		r.says.say("the Zooid server answers: beginning anew")
+		r.says.say("the Zooid server answers: starting over")
 		return 0, false, nil
 	}
 	if r.check {
-		return switchRefused, true, errors.New("run the command without -check: it goes on")
+		return switchRefused, true, errors.New("run the command without -check to resume it")
 	}
 	if before.Step == stepStop {
-		return switchRefused, true, fmt.Errorf("the Zooid server doesn't answer, and it isn't known that its log has everything. Start Zooid's servers %d again, and run this command again",
+		return switchRefused, true, fmt.Errorf("the Zooid server doesn't answer, and its log may be incomplete. Start the Zooid servers %d again, then run this command again",
 			r.zooids())
 	}
 	if err := r.othersStopped(ctx); err != nil {
@@ -105,7 +105,7 @@ func (r *returnRun) goOn(ctx context.Context, before proof.Record,
 		code, err := r.startApache(ctx, stderr)
 		return code, true, err
 	}
-	r.says.say(fmt.Sprintf("going on from there. To undo instead: interrupt this, and start Zooid's servers %d again",
+	r.says.say(fmt.Sprintf("resuming from there. To undo instead, interrupt this command and start the Zooid servers %d again",
 		r.zooids()))
 	if before.Step == stepObservers {
 		if err = r.stopRest(ctx); err == nil {
@@ -136,7 +136,7 @@ func (r *returnRun) othersStopped(ctx context.Context) error {
 		}
 		for address, port := range proof.Probe(ctx, quorumPorts(m)) { // any of them
 			if port == proof.Open {
-				return fmt.Errorf("the Zooid server %d runs (%s), and the one of the zoo.cfg doesn't: others may have served without it since. Start all Zooid servers, and run this command again, which begins anew then",
+				return fmt.Errorf("the Zooid server %d runs (%s), but the one in the zoo.cfg doesn't: others may have served without it since. Start all Zooid servers, then run this command again; it starts over",
 					m.ID, address)
 			}
 		}
@@ -165,7 +165,7 @@ func (r *returnRun) observersBack(ctx context.Context, l *leadership) error {
 		case <-l.finished:
 			return l.err
 		case <-ctx.Done():
-			return fmt.Errorf("the observers %d don't connect again", missing)
+			return fmt.Errorf("the observers %d haven't reconnected", missing)
 		case <-time.After(awaitPoll):
 		}
 	}
@@ -239,7 +239,7 @@ func (r *returnRun) stopFirst(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the Zooid server of the zoo.cfg doesn't lead after others have stopped; it is %q", a.Mode)
+			return fmt.Errorf("the Zooid server in the zoo.cfg lost the leadership when others stopped; its mode is %q", a.Mode)
 		case <-time.After(awaitPoll):
 		}
 	}
@@ -264,7 +264,7 @@ func (r *returnRun) stopRest(ctx context.Context) error {
 		time.Sleep(awaitPoll)
 	}
 	if err != nil {
-		return fmt.Errorf("the Zooid server %d is said to have stopped, and a process has its directory: %w", own.ID, err)
+		return fmt.Errorf("the Zooid server %d was reported stopped, but a process uses its directory: %w", own.ID, err)
 	}
 	r.held = held
 	return nil
@@ -299,9 +299,9 @@ func (r *returnRun) stopOne(ctx context.Context, m *config.Member) error {
 	for _, address := range at {
 		switch {
 		case after[address] == proof.Open:
-			return fmt.Errorf("the Zooid server %d is said to have stopped, and something listens on its port %s", m.ID, address)
+			return fmt.Errorf("the Zooid server %d was reported stopped, but something listens on its port %s", m.ID, address)
 		case after[address] == proof.Unknown && before[address] == proof.Open:
-			return fmt.Errorf("the Zooid server %d is said to have stopped, and whether something listens on its port %s isn't known any more",
+			return fmt.Errorf("the Zooid server %d was reported stopped, but its port %s can't be checked any more",
 				m.ID, address)
 		}
 	}

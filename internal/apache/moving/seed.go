@@ -80,7 +80,7 @@ func dropSeed(cfg *config.Config) (string, error) {
 	}
 	dropped, err := proof.Drop(cfg.Storage.DataDir)
 	if err == nil && !dropped {
-		err = fmt.Errorf("%s has no data of a switch that isn't released", cfg.Storage.DataDir)
+		err = fmt.Errorf("%s has no unreleased data of a switch", cfg.Storage.DataDir)
 	}
 	return "zooid seed dropped", errors.Join(err, held.Release())
 }
@@ -255,8 +255,8 @@ func (r *switchRun) seedOne(ctx context.Context, m *config.Member, order apache.
 		return sent
 	}
 	if !slices.Contains(strings.Split(strings.ReplaceAll(out.String(), "\r", ""), "\n"), confirms) {
-		return fmt.Errorf("the command has not printed what zooid migrate seed prints (%s), but %q%s", confirms, out.String(),
-			quoted(&said))
+		return fmt.Errorf("want the line of zooid migrate seed (%s) from the command, but it printed %q%s", confirms,
+			out.String(), quoted(&said))
 	}
 	return nil
 }

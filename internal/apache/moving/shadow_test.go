@@ -29,9 +29,9 @@ func TestShadowCommand(t *testing.T) {
 		{"shadow -auth digest:a:b a:1 b:2", 2, "no flag -auth"},
 		{"shadow -tlsx a:1 b:2", 2, "-tlsx"},
 		{"shadow -ignore nothing a:1 b:2", 2, "no field"},
-		{"shadow -every -1s a:1 b:2", 2, "no negative"},
+		{"shadow -every -1s a:1 b:2", 2, "must not be negative"},
 		{"shadow -max x a:1 b:2", 2, "-max x: want a number"},
-		{"shadow -drain -1s a:1 b:2", 2, "no negative"},
+		{"shadow -drain -1s a:1 b:2", 2, "must not be negative"},
 		{"shadow -listen 256.0.0.1:0 -tls a:1 b:2", 2, "256.0.0.1"},
 		{"migrate", 2, "zooid migrate shadow"},
 	} {

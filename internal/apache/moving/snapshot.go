@@ -51,7 +51,7 @@ func newSnapshotSource(address string, reach *cli.Access) (*snapshotSource, erro
 	case err != nil || at.Host == "":
 		return nil, errors.New("the URL can't be read; want http://HOST:PORT") // not the URL: it may hold a password
 	case at.User != nil:
-		return nil, errors.New("the URL has a password: -auth digest:USER:PASSWORD or -auth-file say who asks")
+		return nil, errors.New("the URL contains a password: give it as -auth digest:USER:PASSWORD or in an -auth-file")
 	case at.RawQuery != "" || at.Fragment != "":
 		return nil, errors.New("the URL has more than a host, a port and a path; want http://HOST:PORT")
 	case at.Scheme == "http" && reach.Secure():
@@ -95,9 +95,9 @@ func authorization(who *zk.Options) (string, error) {
 		if credentials := string(who.Auth[0].Auth); !strings.ContainsAny(credentials, " \r\n") {
 			return who.Auth[0].Scheme + " " + credentials, nil
 		}
-		return "", errors.New("the admin server takes no identity with a space in it")
+		return "", errors.New("the admin server accepts no identity that contains a space")
 	default:
-		return "", errors.New("the admin server takes one identity; give one -auth")
+		return "", errors.New("the admin server accepts one identity: give a single -auth")
 	}
 	if who.GetTLSConfig != nil {
 		c, err := who.GetTLSConfig()
@@ -124,7 +124,8 @@ func (s *snapshotSource) fetch(ctx context.Context, to io.Writer) error {
 	if err != nil {
 		var uncertain *tls.CertificateVerificationError
 		if errors.As(err, &uncertain) {
-			return fmt.Errorf("ask the server for a snapshot: %w: -tls-ca names the file of its authority", err)
+			return fmt.Errorf("ask the server for a snapshot: %w. If a private authority signed its certificate, name the authority's file with -tls-ca",
+				err)
 		}
 		return fmt.Errorf("ask the server for a snapshot: %w", err)
 	}
@@ -133,7 +134,7 @@ func (s *snapshotSource) fetch(ctx context.Context, to io.Writer) error {
 		return refusedSnapshot(s.url, res)
 	}
 	// A server that stops sending in the middle of a snapshot is given up.
-	silent := time.AfterFunc(silenceTimeout, func() { cancel(fmt.Errorf("nothing came for %v", silenceTimeout)) })
+	silent := time.AfterFunc(silenceTimeout, func() { cancel(fmt.Errorf("no data arrived for %v", silenceTimeout)) })
 	defer silent.Stop()
 	for got := int64(0); ; {
 		n, err := io.CopyN(to, res.Body, 1<<20)
@@ -151,7 +152,7 @@ func (s *snapshotSource) fetch(ctx context.Context, to io.Writer) error {
 			if cause := context.Cause(ctx); cause != nil {
 				err = cause
 			}
-			return fmt.Errorf("the snapshot from %s was cut short after %d of %d bytes: %w. Ask again", s.url, got,
+			return fmt.Errorf("the snapshot from %s ended after %d of %d bytes: %w. Try again", s.url, got,
 				res.ContentLength, err)
 		}
 	}
@@ -173,7 +174,7 @@ func refusedSnapshot(at string, res *http.Response) error {
 	do := ""
 	switch res.StatusCode {
 	case http.StatusUnauthorized:
-		do = "The server doesn't know who asks: give the right -auth (digest:super:PASSWORD)"
+		do = "The server doesn't accept these credentials: give the right -auth (digest:super:PASSWORD)"
 	case http.StatusForbidden:
 		do = "Give an identity that has all permissions on / (-auth digest:super:PASSWORD)"
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
@@ -183,7 +184,7 @@ func refusedSnapshot(at string, res *http.Response) error {
 	case http.StatusServiceUnavailable:
 		do = "Set admin.snapshot.enabled=true, or export the server's data directory"
 	case http.StatusOK:
-		do = "What answers there is no admin server of Zooid's that serves"
+		do = "This isn't the admin server of a serving Zooid server"
 	}
 	return fmt.Errorf("%s sent no snapshot: %d, %.300s. %s", at, res.StatusCode, answer.Error, do)
 }

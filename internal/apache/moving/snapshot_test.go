@@ -85,10 +85,10 @@ func TestExportOfFiles(t *testing.T) {
 		changed[at] ^= 0x10
 		try(fmt.Sprint("changed at ", at), changed, exitDamaged, "Take another")
 	}
-	try("text", []byte("<html>404</html>"), 1, "is no snapshot of Zooid's")
-	try("bytes", bytes.Repeat([]byte{0, 1, 2, 3}, 100), 1, "it is no snapshot of Zooid's")
-	try("a snapshot of Apache's", append([]byte("ZKSN"), make([]byte, 100)...), 1, "it is a snapshot of Apache's")
-	try("a cut gzip file", []byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\x01"), exitDamaged, "can't be decompressed")
+	try("text", []byte("<html>404</html>"), 1, "isn't a Zooid snapshot")
+	try("bytes", bytes.Repeat([]byte{0, 1, 2, 3}, 100), 1, "this isn't a Zooid snapshot")
+	try("a snapshot of Apache's", append([]byte("ZKSN"), make([]byte, 100)...), 1, "this is an Apache snapshot")
+	try("a cut gzip file", []byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\x01"), exitDamaged, "decompression fails")
 	if said, code := exportInto(t, "localhost:8080"); code != 1 || !strings.Contains(said, "begins with http://") {
 		t.Errorf("an address: exit %d, %q", code, said)
 	}
@@ -131,7 +131,7 @@ func TestExportOfServers(t *testing.T) {
 		"whole": {func(w http.ResponseWriter) { stream(w, len(whole), whole) }, nil, 0, "exported 5 znodes"},
 		"cut short": {
 			func(w http.ResponseWriter) { stream(w, len(whole), whole[:len(whole)/2]) }, nil, 1,
-			fmt.Sprintf("was cut short after %d of %d bytes", len(whole)/2, len(whole)),
+			fmt.Sprintf("ended after %d of %d bytes", len(whole)/2, len(whole)),
 		},
 		"shorter": {
 			func(w http.ResponseWriter) { stream(w, 100, whole[:100]) }, nil, exitDamaged,
@@ -139,10 +139,11 @@ func TestExportOfServers(t *testing.T) {
 		},
 		"other": {
 			func(w http.ResponseWriter) { stream(w, 100, bytes.Repeat([]byte("x"), 100)) }, nil, 1,
-			"it is no snapshot of Zooid's",
+			"this isn't a Zooid snapshot",
 		},
 		"a page": {
-			func(w http.ResponseWriter) { fmt.Fprint(w, "<html>welcome</html>") }, nil, 1, "no admin server of Zooid's",
+			func(w http.ResponseWriter) { fmt.Fprint(w, "<html>welcome</html>") }, nil, 1,
+			"isn't the admin server of a serving",
 		},
 		"not found": {
 			func(w http.ResponseWriter) { w.WriteHeader(404) }, nil, 1, "404, Not Found. Is this the URL of the admin server",
@@ -156,7 +157,7 @@ func TestExportOfServers(t *testing.T) {
 			"sent no snapshot: 302",
 		},
 		"off": {func(w http.ResponseWriter) { w.WriteHeader(503) }, nil, 1, "admin.snapshot.enabled=true"},
-		"two": {nil, []string{"-auth", "digest:a:b", "-auth", "digest:c:d"}, 1, "give one -auth"},
+		"two": {nil, []string{"-auth", "digest:a:b", "-auth", "digest:c:d"}, 1, "give a single -auth"},
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			asked = r.Method + " " + r.URL.Path + " " + r.Header.Get("Authorization")

@@ -132,8 +132,8 @@ func TestImportOfARunningServer(t *testing.T) {
 	if err := syscall.Flock(int(earlier.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	imports(1, "follow keeps the copy there")
-	imports(0, "by your word (-accept-running)", "-accept-running")
+	imports(1, "follow stores its copy there")
+	imports(0, "accepted (-accept-running)", "-accept-running")
 }
 
 // TestImportsAtOnce: of two imports into one directory one succeeds, and what it has made is whole.

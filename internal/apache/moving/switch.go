@@ -119,7 +119,7 @@ func (f *switchFlags) arguments(words []string) error {
 	case len(words) != 3:
 		return errors.New("name an ensemble, a directory and a zoo.cfg")
 	case !f.check && !f.undo && (f.stop == "") == (f.tails == ""):
-		return errors.New("say how Apache's servers are stopped: -stop or -tails")
+		return errors.New("give -stop or -tails, which say how Apache's servers are stopped")
 	}
 	return f.checkPeer()
 }
@@ -194,7 +194,7 @@ func (r *switchRun) carryOn(ctx context.Context, stdin io.Reader, stderr io.Writ
 	case r.undo:
 		return r.undoLast(ctx, before, &o)
 	case before.Step == stepRelease && r.check:
-		return switchRefused, errors.New("an earlier try has begun to release the new servers. Run the command without -check: it goes on")
+		return switchRefused, errors.New("an earlier try had begun to release the new servers. Run the command without -check to resume it")
 	case before.Step == stepRelease:
 		return r.release(ctx, before, stderr)
 	}
@@ -225,7 +225,7 @@ func (r *switchRun) carryOn(ctx context.Context, stdin io.Reader, stderr io.Writ
 	}
 	tellNoForm(r.says.say, noFormLater(r.server))
 	if r.seed == "" && r.server.Quorum.Distributed {
-		r.says.say("without -seed, what clients write is on the disk of one server until a second one has joined it")
+		r.says.say("without -seed, clients' writes are on one server's disk only, until a second server joins")
 	}
 	if r.check {
 		return switchDone, nil
@@ -266,7 +266,7 @@ func (r *switchRun) carryOut(ctx context.Context, copied *follow.Follower, end f
 		err = r.journal.Begin(r.try, stepRelease, releasePlan{Zxid: made.Zxid, Stopped: r.stopped})
 	}
 	if err != nil {
-		return switchRefused, fmt.Errorf("%w\nTo undo: start Apache's servers again. They have everything, and nothing was begun on the Zooid server%s",
+		return switchRefused, fmt.Errorf("%w\nTo undo: start Apache's servers again. They have all data, and nothing was started on the Zooid server%s",
 			err, r.dropAll(ctx, o.Dir))
 	}
 	return r.releaseAll(ctx, made.Zxid, stderr)
@@ -276,7 +276,7 @@ func (r *switchRun) carryOut(ctx context.Context, copied *follow.Follower, end f
 func (r *switchRun) free(o *apache.ImportOptions) error {
 	m, err := proof.FindMark(o.Dir)
 	if err == nil && m != nil {
-		err = fmt.Errorf("import into %s: it has data of another switch (try %s, %s) that wasn't released. Undo that one, or remove its data: zooid migrate seed -drop %s",
+		err = fmt.Errorf("import into %s: it has unreleased data of another switch (try %s, %s). Undo that switch, or remove its data: zooid migrate seed -drop %s",
 			o.Dir, m.Try, m.By, terminal.Quoted(r.words[2]))
 	}
 	if err != nil {
@@ -334,7 +334,7 @@ func (r *switchRun) await(ctx context.Context, copied *follow.Follower) error {
 			if _, err := r.config(ctx); err != nil {
 				return err
 			}
-			r.says.say("waiting for a transaction with a digest. Versions before 3.6 send none; if this doesn't end: -without-digests")
+			r.says.say("waiting for a transaction with a digest. Versions before 3.6 send none: if the wait doesn't end, give -without-digests")
 		}
 		r.says.show(s.String())
 		select {
@@ -380,12 +380,12 @@ func (r *switchRun) rehearse(copied *follow.Follower, o apache.ImportOptions) er
 // ask asks the operator to agree.
 func (r *switchRun) ask(ctx context.Context, stdin io.Reader, copied *follow.Follower) error {
 	e := copied.Ensemble()
-	r.says.say(fmt.Sprintf("Next: Apache's servers %v are stopped, by this command or when it says so; don't stop them before. Until the Zooid server is started, this is undone by starting them again.",
+	r.says.say(fmt.Sprintf("Next: Apache's servers %v are stopped, by this command or when it asks you to; don't stop them earlier. Until the Zooid server is started, you can undo this by starting them again.",
 		ids(&e)))
 	if r.yes {
 		return nil
 	}
-	r.says.say("Once they are being stopped, it goes on even if this terminal is lost (run it in tmux or screen to see it to its end). Type yes to have them stopped:")
+	r.says.say("Once the stop begins, this command goes on even if the terminal is lost (run it in tmux or screen to see its end). Type yes to stop them:")
 	return agreed(ctx, stdin)
 }
 

@@ -52,9 +52,9 @@ func TestSwitchCommand(t *testing.T) {
 		{"tail -after 1", 2, "name Apache's dataDir"},
 		{"tail -after x " + dir, 2, "want a request"},
 		{"tail " + dir, 2, "want a request"},
-		{"tail -after 0x1/x/a:1 " + dir, 2, "names no try"},
+		{"tail -after 0x1/x/a:1 " + dir, 2, "isn't a try's name"},
 		{"switch -stopped 1,1 -stop x zk1 " + dir + " " + cfg, 2, "each once"},
-		{"tail -after 1 " + dir, 1, "no directory version-2"},
+		{"tail -after 1 " + dir, 1, "contains a directory version-2"},
 	} {
 		var out bytes.Buffer
 		if code := run(append([]string{"migrate"}, strings.Fields(c.args)...), &out, &out); code != c.code ||
@@ -162,7 +162,7 @@ case $ZK_ID in 1) echo stopped; cat `+dir+`/tail;; 2) cat `+dir+`/tail; echo no 
 		}
 	}
 	if s := said.String(); !strings.Contains(s, "stop server 2: the command failed: exit status 3: no") ||
-		!strings.Contains(s, "stop server 3: what the command has printed") {
+		!strings.Contains(s, "stop server 3: read the command's output") {
 		t.Errorf("it says %q", s)
 	}
 }
@@ -219,9 +219,9 @@ func TestSeeds(t *testing.T) {
 	}{
 		"all":            {`echo a banner; echo ` + plantedLine(try, digest), ""},
 		"one not":        {`test $ZOOID_ID = 5 && { echo disk full >&2; exit 3; }; echo ` + plantedLine(try, digest), "seed the Zooid server 5: the command failed: exit status 3: disk full"},
-		"silent":         {``, "has not printed what zooid migrate seed prints"},
-		"another":        {`echo ` + plantedLine(try, digest+1), "has not printed what zooid migrate seed prints"},
-		"an earlier try": {`echo ` + plantedLine(proof.NewTry(), digest), "has not printed what zooid migrate seed prints"},
+		"silent":         {``, "want the line of zooid migrate seed"},
+		"another":        {`echo ` + plantedLine(try, digest+1), "want the line of zooid migrate seed"},
+		"an earlier try": {`echo ` + plantedLine(proof.NewTry(), digest), "want the line of zooid migrate seed"},
 	} {
 		f, said := stopping(t, "")
 		f.server, f.try = server, try
@@ -256,7 +256,7 @@ func TestSeeds(t *testing.T) {
 	}
 	// What can't be removed there is reported.
 	f.seeded, f.seed = []int64{1, 3, 5}, "cat >/dev/null; exit 1"
-	if left := f.dropAll(t.Context(), dir); !strings.Contains(left, "[1 3 5] may have data that wasn't released") {
+	if left := f.dropAll(t.Context(), dir); !strings.Contains(left, "[1 3 5] may have unreleased data") {
 		t.Errorf("to undo: %q", left)
 	}
 	f.seed = "cat >/dev/null; echo " + droppedLine(try)
@@ -297,7 +297,7 @@ func TestTailFiles(t *testing.T) {
 		t.Errorf("%+v, %v", tails, err)
 	}
 	for _, want := range []string{"zooid migrate tail -after 0x9/" + string(f.try) + "/h:3888 ",
-		"tail.2 isn't of this try"} {
+		"tail.2 is from another try"} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("it says %q; want %q", said, want)
 		}

@@ -63,7 +63,7 @@ func (r *switchRun) openJournal() (before proof.Record, err error) {
 	}
 	log, err := os.OpenFile(filepath.Join(r.words[1], logName), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return before, fmt.Errorf("keep what this command says: %w", err)
+		return before, fmt.Errorf("write this command's log: %w", err)
 	}
 	r.says.mu.Lock()
 	r.says.log = log
@@ -107,14 +107,14 @@ func (r *switchRun) dropAll(ctx context.Context, dir string) (left string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoPatience)
 	defer cancel()
 	if err := dropOf(dir, r.try); err != nil {
-		left = fmt.Sprintf(".\nWhat was made in %s couldn't be removed; no server starts on it: %v", dir, err)
+		left = fmt.Sprintf(".\nWhat was made in %s couldn't be removed, but no server starts on it: %v", dir, err)
 	}
 	if len(r.seeded) == 0 {
 		return left
 	}
 	order := apache.SeedOrder{Do: apache.SeedDrop, Try: string(r.try)}
 	if err := r.orderAll(ctx, order, "", droppedLine(r.try)); err != nil {
-		left += fmt.Sprintf(".\nThe Zooid servers %d may have data that wasn't released. They don't start on it, and the next try replaces it; zooid migrate seed -drop removes it: %v",
+		left += fmt.Sprintf(".\nThe Zooid servers %d may have unreleased data. They don't start on it, and the next try replaces it; zooid migrate seed -drop removes it: %v",
 			r.seeded, err)
 	}
 	return left
@@ -124,9 +124,9 @@ func (r *switchRun) dropAll(ctx context.Context, dir string) (left string) {
 func (r *switchRun) undoLast(ctx context.Context, before proof.Record, o *apache.ImportOptions) (int, error) {
 	switch before.Step {
 	case "":
-		return switchRefused, errors.New("there is no try that was cut short: nothing was changed")
+		return switchRefused, errors.New("there is no interrupted try; nothing was changed")
 	case stepRelease:
-		return switchRefused, errors.New("the new servers were released, and may have served: run the command without -undo, which goes on. The way back from here is zooid export (docs/migration.md)")
+		return switchRefused, errors.New("the new servers were released and may have served: run the command without -undo to resume it. The way back from here is zooid export (docs/migration.md)")
 	}
 	r.try = before.Try
 	if r.seed != "" {
@@ -139,7 +139,7 @@ func (r *switchRun) undoLast(ctx context.Context, before proof.Record, o *apache
 			return switchRefused, err
 		}
 	}
-	r.says.say(fmt.Sprintf("undone what the try %s has made%s. Start Apache's servers again: they have everything", r.try,
+	r.says.say(fmt.Sprintf("undid the try %s%s. Start Apache's servers again: they have all data", r.try,
 		left))
 	if left != "" {
 		return switchRefused, nil
@@ -152,11 +152,11 @@ const againPatience = 10 * time.Second
 
 // stillStopped reports whether Apache's servers, which an earlier try has told to stop, don't serve again.
 func (r *switchRun) stillStopped(ctx context.Context, copied *follow.Follower, before proof.Record) (bool, error) {
-	r.says.say(fmt.Sprintf("an earlier try (%s, %s) was cut short after the order to stop Apache's servers; looking whether they serve again",
+	r.says.say(fmt.Sprintf("an earlier try (%s, %s) was cut short after the order to stop Apache's servers; checking whether they serve again",
 		before.Try, before.At.Format(time.DateTime)))
 	for end := time.Now().Add(againPatience); time.Now().Before(end); {
 		if copied.Status().Live {
-			r.says.say("they do: beginning anew")
+			r.says.say("they do: starting over")
 			return false, nil
 		}
 		select {
@@ -175,7 +175,7 @@ func (r *switchRun) goOn(ctx context.Context, copied *follow.Follower, end func(
 	if err := json.Unmarshal(before.Data, s); err != nil {
 		return switchRefused, fmt.Errorf("read the journal: %w", err)
 	}
-	r.says.say(fmt.Sprintf("No leader answers. Next: Apache's servers %v are stopped, as far as they aren't, and the switch goes on from there. To undo instead: start them again.",
+	r.says.say(fmt.Sprintf("No leader answers. Next: those of Apache's servers %v that still run are stopped, and the switch goes on from there. To undo instead, start them again.",
 		ids(&s.Ensemble)))
 	if !r.yes {
 		r.says.say("Type yes to go on with the switch:")
@@ -195,7 +195,7 @@ func (r *switchRun) stillClosed(ctx context.Context, s *stopPlan) (err error) {
 	now := proof.Probe(ctx, elections)
 	for _, address := range elections {
 		if now[address] == proof.Open && r.closed[address] {
-			err = errors.Join(err, fmt.Errorf("something listens on the election port %s again: Apache was started meanwhile",
+			err = errors.Join(err, fmt.Errorf("something listens on the election port %s again: Apache has been restarted",
 				address))
 		}
 	}
@@ -209,14 +209,14 @@ func (r *switchRun) release(ctx context.Context, before proof.Record, stderr io.
 		return switchRefused, fmt.Errorf("read the journal: %w", err)
 	}
 	r.try, r.stopped = before.Try, plan.Stopped
-	r.says.say(fmt.Sprintf("an earlier try (%s, %s) had begun to release the new servers: going on from there", r.try,
+	r.says.say(fmt.Sprintf("an earlier try (%s, %s) had begun to release the new servers: resuming from there", r.try,
 		before.At.Format(time.DateTime)))
 	return r.releaseAll(ctx, plan.Zxid, stderr)
 }
 
 // releaseAll lets the new servers start, and starts them. It can be repeated.
 func (r *switchRun) releaseAll(ctx context.Context, zxid int64, stderr io.Writer) (int, error) {
-	again := "\nDon't start Apache's servers: a new server may serve already. Run the same command again; it goes on from here"
+	again := "\nDon't start Apache's servers: a new server may serve already. Run the same command again to resume from here"
 	var err error
 	if r.seed != "" {
 		order := apache.SeedOrder{Do: apache.SeedRelease, Try: string(r.try)}
@@ -235,7 +235,7 @@ func (r *switchRun) releaseAll(ctx context.Context, zxid int64, stderr io.Writer
 	if err == nil && code == switchDone {
 		err = r.journal.End(r.try, stepServe)
 	} else if err != nil {
-		err = fmt.Errorf("%w\nOr run the same command again: it goes on from here", err)
+		err = fmt.Errorf("%w\nOr run the same command again to resume from here", err)
 	}
 	return code, err
 }

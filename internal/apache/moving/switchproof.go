@@ -58,7 +58,7 @@ func (r *switchRun) makeTransaction(ctx context.Context, copied *follow.Follower
 	defer cancel()
 	before := copied.Status().Zxid
 	if err := r.session(ctx, copied); err != nil {
-		r.says.say(fmt.Sprintf("a session, whose beginning would be in all logs, can't be opened: %v", err))
+		r.says.say(fmt.Sprintf("can't open a session, which would leave an entry in every log: %v", err))
 		return
 	}
 	for s := copied.Status(); ctx.Err() == nil && (s.Zxid <= before || s.Behind > 0); s = copied.Status() {
@@ -126,7 +126,7 @@ func (r *switchRun) takeOver(ctx context.Context, copied *follow.Follower, end f
 		return nil, err
 	}
 	if now := copied.Ensemble(); now.Version != e.Version && len(now.Members) > 0 {
-		return nil, fmt.Errorf("the ensemble's servers were changed by a reconfig meanwhile, from version %x to %x", e.Version,
+		return nil, fmt.Errorf("a reconfig changed the ensemble's servers in the meantime, from version %x to %x", e.Version,
 			now.Version)
 	}
 	tail, err := switchover.Proved(e, tails, r.majority)
@@ -135,7 +135,7 @@ func (r *switchRun) takeOver(ctx context.Context, copied *follow.Follower, end f
 	}
 	added, err := copied.Extend(tail)
 	if err != nil {
-		return nil, fmt.Errorf("go on with what Apache's servers had logged: %w", err)
+		return nil, fmt.Errorf("apply the ends of the Apache servers' logs: %w", err)
 	}
 	made, err := r.make(copied, o)
 	if err != nil {
@@ -186,7 +186,7 @@ func (r *switchRun) sessionEnded(ctx context.Context, copied *follow.Follower) e
 		r.says.show("waiting for the end of the connection to the leader at " + s.Leader)
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the leader at %s is said to have stopped, and still sends transactions to the copy (it is at zxid %#x). Stop all servers, so that nothing starts them again",
+			return fmt.Errorf("the leader at %s was reported stopped, but still sends transactions to the copy (which is at zxid %#x). Stop all servers and make sure that nothing restarts them",
 				s.Leader, uint64(copied.Status().Zxid))
 		case <-time.After(awaitPoll):
 		}
@@ -227,7 +227,7 @@ func (r *switchRun) proved(e *follow.Ensemble, all map[int64]ending, at int64,
 		thisTry := ended.said != nil && ended.said.Try == r.try
 		switch {
 		case len(v.Runs) > 0:
-			runs = errors.Join(runs, fmt.Errorf("server %d is said to have stopped, and %v", m.ID, &v))
+			runs = errors.Join(runs, fmt.Errorf("server %d was reported stopped, but %v", m.ID, &v))
 		case v.Stopped():
 			tails[m.ID] = ended.tail
 			r.says.say(fmt.Sprintf("server %d has stopped: nobody has its files open, its ports %v are closed, its log goes on from the copy to zxid %#x",
@@ -246,7 +246,7 @@ func (r *switchRun) proved(e *follow.Ensemble, all map[int64]ending, at int64,
 		if lacks == nil {
 			return nil, err
 		}
-		return nil, fmt.Errorf("%w\n%w\nIf you know that nothing can start or go on there, give your word: -stopped with the ids",
+		return nil, fmt.Errorf("%w\n%w\nIf you know that nothing runs or can start there, confirm it: -stopped with the ids",
 			lacks, err)
 	}
 	if lacks != nil {

@@ -59,21 +59,21 @@ func (r *switchRun) startServer(ctx context.Context, zxid int64, stderr io.Write
 	back := "Don't start Apache's servers now: the way back from here is zooid export (docs/migration.md)."
 	switch {
 	case r.start == "" && r.seed != "":
-		r.says.say(fmt.Sprintf("Last step, which ends the possibility to undo by starting Apache: start the Zooid servers %d now.",
+		r.says.say(fmt.Sprintf("Last step, after which starting Apache again is no way to undo: start the Zooid servers %d now.",
 			serverid.MyIDs(voters(r.server))))
 	case r.start == "":
-		r.says.say("Last step, which ends the possibility to undo by starting Apache: start the Zooid server now.\n    zooid server " +
+		r.says.say("Last step, after which starting Apache again is no way to undo: start the Zooid server now.\n    zooid server " +
 			terminal.Quoted(r.words[2]))
 	default:
-		r.says.say("last step, which ends the possibility to undo by starting Apache: " + r.start)
+		r.says.say("last step, after which starting Apache again is no way to undo: " + r.start)
 		if err := r.startAll(ctx, stderr); err != nil {
-			return switchSilent, fmt.Errorf("%w. Start it by hand: zooid server %s. Its data directory is whole. %s", err,
+			return switchSilent, fmt.Errorf("%w. Start it by hand: zooid server %s. Its data directory is complete. %s", err,
 				terminal.Quoted(r.words[2]), back)
 		}
 	}
 	if own, ok := r.server.Quorum.Members.Find(r.server.Quorum.MyID); r.server.Client.Port < 0 &&
 		!r.server.Admin.Enabled && (!ok || own.Client.IsZero()) {
-		r.says.say("the server takes clients over TLS alone and has no admin server: see in its log that it serves")
+		r.says.say("the server accepts clients over TLS only and has no admin server: check its log to see that it serves")
 		return switchDone, nil
 	}
 	patience := ctx
@@ -102,13 +102,13 @@ func (r *switchRun) startServer(ctx context.Context, zxid int64, stderr io.Write
 		case <-time.After(awaitPoll):
 		}
 	}
-	r.says.say(fmt.Sprintf("the Zooid server serves. From the order to stop Apache until now it took %.1f s. See that nothing starts Apache's servers again.",
+	r.says.say(fmt.Sprintf("the Zooid server serves. From the order to stop Apache until now it took %.1f s. Make sure that nothing restarts Apache's servers.",
 		time.Since(r.stopped).Seconds()))
 	switch {
 	case r.seed != "":
-		r.says.say("What clients write is on the disks of a majority of the Zooid servers. Look at all of them with zooid status; start those that don't vote, with empty data directories.")
+		r.says.say("Clients' writes are on the disks of a majority of the Zooid servers. Check all of them with zooid status; start those that don't vote, with empty data directories.")
 	case r.server.Quorum.Distributed:
-		r.says.say("Start the other Zooid servers with empty data directories now, one after the other: each when zooid status shows the one before.")
+		r.says.say("Start the other Zooid servers with empty data directories now, one at a time: each when zooid status shows the previous one.")
 	}
 	return switchDone, nil
 }

@@ -104,7 +104,7 @@ func (r *switchRun) stopOne(ctx context.Context, m *learner.Member, after int64)
 	err = cmd.Run()
 	switch {
 	case printed.failed != nil: // what the command says then is that its output is closed
-		return ended, fmt.Errorf("keep what the command prints, beside the copy: %w", printed.failed)
+		return ended, fmt.Errorf("save the command's output next to the copy: %w", printed.failed)
 	case err != nil:
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			err = fmt.Errorf("%w after %v", err, stopTimeout)
@@ -112,7 +112,7 @@ func (r *switchRun) stopOne(ctx context.Context, m *learner.Member, after int64)
 		return ended, fmt.Errorf("the command failed: %w%s", err, quoted(&said))
 	}
 	if ended, err = tailFile(out.Name()); err != nil {
-		return ended, fmt.Errorf("what the command has printed: %w%s", err, quoted(&said))
+		return ended, fmt.Errorf("read the command's output: %w%s", err, quoted(&said))
 	}
 	return ended, nil
 }
@@ -138,7 +138,7 @@ func (r *switchRun) dropTails() {
 		err = os.Remove(dir)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.says.say(fmt.Sprintf("what the stop commands have printed stays beside the copy: %v", err))
+		r.says.say(fmt.Sprintf("the output of the stop commands stays next to the copy: %v", err))
 	}
 }
 
@@ -198,7 +198,7 @@ Then run on the machine of each server, as root or as the server's user, with it
 			case err == nil && (tail.said == nil || tail.said.Try != r.try):
 				if !strange[id] {
 					strange[id] = true
-					r.says.say(fmt.Sprintf("%s/tail.%d isn't of this try and is passed over: print it by the command above, once the server has stopped",
+					r.says.say(fmt.Sprintf("%s/tail.%d is from another try and is ignored: after the server has stopped, print it with the command above",
 						r.tails, id))
 				}
 			case err == nil:

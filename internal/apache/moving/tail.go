@@ -57,7 +57,7 @@ func (f *tailFlags) arguments(words []string) (err error) {
 
 func (f *tailFlags) run(_ context.Context, s cli.Streams) (int, error) {
 	if terminal.Is(s.Out) {
-		return exitUsage, errors.New("the tail isn't for a terminal: send it to a file, or let zooid migrate switch run the command")
+		return exitUsage, errors.New("the tail is binary: redirect it to a file, or let zooid migrate switch run the command")
 	}
 	tail, said, err := f.from.tail(f.asked, s.Err)
 	if err == nil {
@@ -72,7 +72,8 @@ func (f *tailFlags) run(_ context.Context, s cli.Streams) (int, error) {
 	fmt.Fprintf(s.Err, "%s: last zxid %#x, epoch %d, %d transactions behind %#x\n", f.from.dir, uint64(tail.Last),
 		tail.Current, tail.Count, uint64(f.asked.After))
 	if open := &said.Files; !open.Known {
-		fmt.Fprintf(s.Err, "zooid migrate tail: who has the server's files open isn't known: %s\n", terminal.Visible(open.Why))
+		fmt.Fprintf(s.Err, "zooid migrate tail: can't tell whether a process has the server's files open: %s\n",
+			terminal.Visible(open.Why))
 	}
 	return exitDone, nil
 }

@@ -18,7 +18,7 @@ func regular(dirs []string) (paths []string, err error) {
 	for _, dir := range dirs {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
-			return nil, fmt.Errorf("list the files of which nobody may have one open: %w", err)
+			return nil, fmt.Errorf("list the files that no process may have open: %w", err)
 		}
 		for _, e := range entries {
 			if e.Type().IsRegular() {

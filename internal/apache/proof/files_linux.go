@@ -118,9 +118,9 @@ func leased(paths []string) (f Files, why string) {
 		file.Close()
 		switch {
 		case errors.Is(err, unix.EAGAIN):
-			return Files{Held: "a process that can't be seen, another user's or another container's, has " + path + " open"}, ""
+			return Files{Held: "a process of another user or another container has " + path + " open"}, ""
 		case err != nil:
-			return Files{}, fmt.Sprintf("whether somebody writes %s: %v", path, err)
+			return Files{}, fmt.Sprintf("can't tell whether a process writes %s: %v", path, err)
 		}
 	}
 	return Files{Known: true}, ""

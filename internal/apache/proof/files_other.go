@@ -5,5 +5,5 @@ package proof
 // Holders says who has files in directories open. This system doesn't tell.
 func Holders(dirs ...string) (Files, error) {
 	_, err := regular(dirs)
-	return Files{Why: "this system doesn't tell who has files open"}, err
+	return Files{Why: "this system doesn't show which process has a file open"}, err
 }

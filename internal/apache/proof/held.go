@@ -29,7 +29,7 @@ func Hold(dirs ...string) (*Held, error) {
 			lock, err = storage.OS{}.Lock(dir)
 		}
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("%w. Stop the Zooid server that runs on it (systemctl disable --now zooid), or wait for the command that writes there, and try again",
+			return nil, errors.Join(fmt.Errorf("%w. Stop the Zooid server that uses it (systemctl disable --now zooid), or wait for the command that writes there, and try again",
 				err), h.Release())
 		}
 		h.locks = append(h.locks, lock)

@@ -43,7 +43,7 @@ func OpenJournal(path string) (*Journal, []Record, error) {
 		return nil, nil, fmt.Errorf("open the journal: %w", err)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("open the journal %s: another process is at it, the same command: wait for it (%w)",
+		return nil, nil, errors.Join(fmt.Errorf("open the journal %s: another process, running this command, uses it: wait for it to end (%w)",
 			path, err), f.Close())
 	}
 	records, whole, err := readJournal(f)

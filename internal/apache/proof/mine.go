@@ -63,7 +63,7 @@ func HoldCopy(dir string, look bool) (*Copy, error) {
 	}
 	var err error
 	if c.lock, err = (storage.OS{}).Lock(dir); err != nil {
-		return nil, fmt.Errorf("another process holds it, such as zooid migrate follow or switch, an import, or a Zooid server: end that one first (%w)",
+		return nil, fmt.Errorf("another process holds it, such as zooid migrate follow or switch, an import, or a Zooid server: end that process first (%w)",
 			withoutErrno(err))
 	}
 	if c.mark, err = readCopyMark(dir); err != nil {
@@ -99,7 +99,7 @@ func readCopyMark(dir string) (*CopyMark, error) {
 	}
 	var m CopyMark
 	if err := json.Unmarshal(b, &m); err != nil || m.What == "" {
-		return nil, fmt.Errorf("%s isn't what Zooid writes there (%w). If the directory has nothing else that counts, give a new one",
+		return nil, fmt.Errorf("%s wasn't written by Zooid (%w). Give a new directory",
 			f.Name(), err)
 	}
 	return &m, nil
@@ -158,11 +158,11 @@ func (c *Copy) Foreign() error {
 	case slices.ContainsFunc(names, apacheName):
 		what = "it has files of an Apache ZooKeeper server: " + shown
 		if slices.Contains(names, "follow.lock") && !slices.ContainsFunc(names, serverName) {
-			what = "it has files of an Apache ZooKeeper server, or of a copy that an earlier version of Zooid has made (then give -adopt): " +
+			what = "it has files of an Apache ZooKeeper server, or of a copy made by an earlier version of Zooid (then give -adopt): " +
 				shown
 		}
 	}
-	return fmt.Errorf("it isn't known to be Zooid's: it has no file %s, and %s. Nothing was changed. Give a new directory, or an empty one",
+	return fmt.Errorf("the directory isn't marked as Zooid's: it has no file %s, and %s. Nothing was changed. Give a new directory, or an empty one",
 		CopyMarkName, what)
 }
 
@@ -216,7 +216,7 @@ func (c *Copy) Own(name string) error {
 		return nil
 	}
 	if _, err := os.Lstat(filepath.Join(c.dir, name)); err == nil {
-		return fmt.Errorf("%s is there, and Zooid hasn't written it: another program uses this directory. Give another one",
+		return fmt.Errorf("%s exists, but Zooid didn't write it: another program uses this directory. Give another one",
 			filepath.Join(c.dir, name))
 	}
 	c.mark.Files = append(c.mark.Files, name)
@@ -256,7 +256,7 @@ func (c *Copy) Check(folder string, fixed ...string) error {
 		}
 	}
 	if len(strange) > 0 {
-		return fmt.Errorf("it has files that Zooid hasn't written: %s. Another program has used this directory, such as an Apache server that was started on the copy. Nothing was changed. Give a new directory",
+		return fmt.Errorf("it has files that Zooid didn't write: %s. Another program has used this directory, such as an Apache server started on the copy. Nothing was changed. Give a new directory",
 			strings.Join(strange[:min(len(strange), foreignShown)], ", "))
 	}
 	c.mark.Files = slices.DeleteFunc(c.mark.Files, func(name string) bool {

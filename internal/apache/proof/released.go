@@ -45,7 +45,7 @@ func readMark(path string) (*Mark, error) {
 		err = json.Unmarshal(b, m)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read whose data %s announces: %w", path, err)
+		return nil, fmt.Errorf("read the mark in %s: %w", path, err)
 	}
 	return m, nil
 }
@@ -54,7 +54,7 @@ func readMark(path string) (*Mark, error) {
 func (m *Mark) Put(dir string) error {
 	for _, d := range []string{dir, m.logDir(dir)} {
 		if storage.InUse(d) {
-			return fmt.Errorf("%s is in use as a data directory of Zooid; give an empty one, or a new one", d)
+			return fmt.Errorf("%s is in use as a Zooid data directory; give a new directory, or an empty one", d)
 		}
 	}
 	b, err := json.Marshal(m)
@@ -92,7 +92,7 @@ func Release(dir string, try Try) error {
 	case m == nil || m.Try != try:
 		return fmt.Errorf("release %s: it has no data of the try %s", dir, try)
 	case !storage.InUse(dir):
-		return fmt.Errorf("release %s: its data isn't there yet", dir)
+		return fmt.Errorf("release %s: its data hasn't been written yet", dir)
 	}
 	err = os.Rename(filepath.Join(dir, markName), filepath.Join(dir, releasedName))
 	if err = errors.Join(err, storage.OS{}.SyncDir(dir)); err != nil {

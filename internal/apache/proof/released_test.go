@@ -76,7 +76,7 @@ func TestMark(t *testing.T) {
 	if err := m.Put(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := Release(dir, try); err == nil || !strings.Contains(err.Error(), "isn't there yet") {
+	if err := Release(dir, try); err == nil || !strings.Contains(err.Error(), "hasn't been written yet") {
 		t.Errorf("a release before the data: %v", err)
 	}
 	for _, path := range []string{dir + "/IDENTITY", log + "/IDENTITY", dir + "/0000000000000001.snap",

@@ -23,22 +23,22 @@ var ErrOther = errors.New("another server answers")
 func (s *Answer) Serves(lineage uint64, zxid int64, held func() (bool, error)) error {
 	switch {
 	case !s.Zooid:
-		return fmt.Errorf("%w: it is no Zooid server (its version is %q). Something has started Apache again on these ports",
+		return fmt.Errorf("%w: it isn't a Zooid server (its version is %q). Something has started Apache on these ports again",
 			ErrOther, s.Version)
 	case len(s.Reasons) > 0:
 		return errors.New(s.Reasons[0])
 	case s.Lineage != 0 && s.Lineage != lineage:
-		return fmt.Errorf("%w: its data has the lineage %016x, the directory that was made %016x", ErrOther, s.Lineage,
+		return fmt.Errorf("%w: its data has the lineage %016x, but the new directory has %016x", ErrOther, s.Lineage,
 			lineage)
 	case s.Zxid < zxid:
-		return fmt.Errorf("it is at zxid %#x, and the copy was at %#x", uint64(s.Zxid), uint64(zxid))
+		return fmt.Errorf("it is at zxid %#x, but the copy was at %#x", uint64(s.Zxid), uint64(zxid))
 	}
 	if s.Lineage != 0 {
 		return nil
 	}
 	running, err := held()
 	if err == nil && !running {
-		err = fmt.Errorf("%w: no process has the directory that was made", ErrOther)
+		err = fmt.Errorf("%w: no process uses the new directory", ErrOther)
 	}
 	return err
 }

@@ -31,7 +31,7 @@ func (t *Testimony) Line() string {
 }
 
 // ErrNoTestimony says that a command has printed no testimony.
-var ErrNoTestimony = errors.New("nothing was said about it but a tail; zooid migrate tail of this version says more")
+var ErrNoTestimony = errors.New("only a tail was received; zooid migrate tail of this version also reports how the server ended")
 
 // FindTestimony finds the last testimony in what a command has printed.
 func FindTestimony(printed []byte) (*Testimony, error) {
@@ -49,7 +49,7 @@ func FindTestimony(printed []byte) (*Testimony, error) {
 		err = json.Unmarshal(b, t)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what is known about the server's end: %w", err)
+		return nil, fmt.Errorf("read the report of the server's end: %w", err)
 	}
 	return t, nil
 }
@@ -93,7 +93,7 @@ func (s *Server) Judge(try Try) (v Verdict) {
 		return v
 	}
 	if s.Said.Try != try {
-		v.Lacks = append(v.Lacks, fmt.Sprintf("whether it has stopped in this try, %[2]q: what came was printed for another try, %[1]q",
+		v.Lacks = append(v.Lacks, fmt.Sprintf("whether it has stopped in this try, %[2]q: the output is from another try, %[1]q",
 			s.Said.Try, try))
 		return v
 	}
@@ -101,7 +101,7 @@ func (s *Server) Judge(try Try) (v Verdict) {
 	case f.Held != "":
 		v.Runs = append(v.Runs, f.Held)
 	case !f.Known:
-		v.Lacks = append(v.Lacks, "who has its files open: "+f.Why+
+		v.Lacks = append(v.Lacks, "whether a process has its files open: "+f.Why+
 			" (run zooid migrate tail as root, or as the server's user, outside of containers)")
 	}
 	for _, address := range slices.Concat(s.Election, s.Others) {
@@ -118,7 +118,7 @@ func (s *Server) Judge(try Try) (v Verdict) {
 	case s.Said.Last != s.Last:
 		v.Lacks = append(v.Lacks, fmt.Sprintf("where its log ends: at %#x or at %#x", uint64(s.Said.Last), uint64(s.Last)))
 	case !s.Joined:
-		v.Lacks = append(v.Lacks, fmt.Sprintf("whether that is all of its log: it doesn't have zxid %#x, which was committed before the stop (does the server have a dataLogDir? -datalogdir)",
+		v.Lacks = append(v.Lacks, fmt.Sprintf("whether its log is complete: it lacks zxid %#x, which was committed before the stop (if the server has a dataLogDir, give -datalogdir)",
 			uint64(s.Copied)))
 	}
 	return v

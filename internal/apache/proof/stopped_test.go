@@ -167,7 +167,7 @@ func TestJudge(t *testing.T) {
 		"seen on its machine": {func(s *Server) { s.Said.Ports["h:2888"] = Open }, "h:2888", ""},
 		"open files":          {func(s *Server) { s.Said.Files = Files{Held: "the process 7"} }, "the process 7", ""},
 		"unseen files":        {func(s *Server) { s.Said.Files = Files{Why: "others"} }, "", "others"},
-		"an earlier try":      {func(s *Server) { s.Said.Try = NewTry() }, "", "another try"},
+		"an earlier try":      {func(s *Server) { s.Said.Try = NewTry() }, "", "from another try"},
 		"no testimony":        {func(s *Server) { s.Said = nil }, "", "zooid migrate tail"},
 		"another directory":   {func(s *Server) { s.Joined = false }, "", "-datalogdir"},
 		"another end":         {func(s *Server) { s.Last++ }, "", "where its log ends"},

@@ -69,16 +69,16 @@ func ParseRequest(text string) (r Request, err error) {
 	}
 	try, ports, _ := strings.Cut(rest, "/")
 	if r.Try = Try(try); !r.Try.Valid() {
-		return r, fmt.Errorf("%q names no try of zooid migrate switch", try)
+		return r, fmt.Errorf("%q isn't a try's name from zooid migrate switch", try)
 	}
 	for part := range strings.SplitSeq(ports, ",") {
 		at := strings.LastIndexByte(part, ':')
 		if at <= 0 || len(r.Ports) == portsMax {
-			return r, fmt.Errorf("%q is no list of at most %d ports", ports, portsMax)
+			return r, fmt.Errorf("%q isn't a list of at most %d ports", ports, portsMax)
 		}
 		n, err := strconv.ParseUint(part[at+1:], 10, 16)
 		if err != nil || n == 0 || strings.ContainsAny(part[:at], "[]") { // String writes none
-			return r, fmt.Errorf("%q is no port", part)
+			return r, fmt.Errorf("%q isn't a port", part)
 		}
 		r.Ports = append(r.Ports, net.JoinHostPort(part[:at], part[at+1:]))
 	}

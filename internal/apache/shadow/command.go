@@ -89,7 +89,7 @@ func (s *Settings) Register(flags *flag.FlagSet) {
 func (s *Settings) Arguments(words []string) error {
 	switch {
 	case s.every < 0 || s.drain < 0 || s.max < 0:
-		return errors.New("-every, -drain and -max: want no negative value")
+		return errors.New("-every, -drain and -max must not be negative")
 	case s.listen == "" || len(words) != 2:
 		return errors.New("name -listen ADDRESS, the primary and the shadow")
 	}
@@ -153,7 +153,7 @@ func (s *Settings) serve(ctx context.Context, l net.Listener, stdout, stderr io.
 	}
 	p := New(s.Options)
 	begun(p)
-	s.Say(fmt.Sprintf("clients are awaited at %v", l.Addr()))
+	s.Say(fmt.Sprintf("listening for clients at %v", l.Addr()))
 	ctx, cancel := context.WithCancel(ctx)
 	var reports sync.WaitGroup
 	reports.Go(func() {

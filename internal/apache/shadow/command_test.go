@@ -122,8 +122,8 @@ func TestDrain(t *testing.T) {
 		code    int
 		says    string
 	}{
-		{"-every 0", true, exitEqual, "requests that have come before are still played"},
-		{"-every 0 -drain 10ms", false, exitUnsure, "requests not played yet"},
+		{"-every 0", true, exitEqual, "earlier requests are still being replayed"},
+		{"-every 0 -drain 10ms", false, exitUnsure, "requests not replayed yet"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			t.Parallel()

@@ -41,7 +41,7 @@ func (c *conn) requested(b []byte) {
 		c.p.mu.Lock()
 		defer c.p.mu.Unlock()
 		c.p.counts.Unreadable++
-		c.stop(fmt.Sprintf("its requests can't be followed: %v", err))
+		c.stop(fmt.Sprintf("its requests can't be parsed: %v", err))
 	}
 }
 
@@ -64,7 +64,7 @@ func (c *conn) request(frame []byte) error {
 		c.s.heard = time.Now()
 	}
 	if c.off == "" && h.Op == jute.OpSASL {
-		c.stop("it logs in by SASL, which can't be played to another server")
+		c.stop("it logs in by SASL, which can't be replayed to another server")
 	}
 	if c.off != "" {
 		p.skipped(h.Op, d.Rest())
@@ -107,7 +107,7 @@ func (c *conn) replied(b []byte) {
 		c.fromPrimary.limit = 0
 		c.p.mu.Lock()
 		defer c.p.mu.Unlock()
-		c.stop(fmt.Sprintf("the primary's replies can't be followed: %v", err))
+		c.stop(fmt.Sprintf("the primary's replies can't be parsed: %v", err))
 	}
 }
 
@@ -130,7 +130,7 @@ func (c *conn) answer(frame []byte) error {
 		return nil
 	}
 	if c.generation != p.generation {
-		c.stop("it is connected to another server of the primary than later ones")
+		c.stop("later connections go to another server of the primary")
 		return nil
 	}
 	var h jute.ReplyHeader
@@ -163,7 +163,7 @@ func (c *conn) answer(frame []byte) error {
 		c.emit()
 		return nil
 	}
-	return errors.New("a reply that no request has")
+	return errors.New("a reply without a request")
 }
 
 // emit hands the answered requests to the player, in the order of the requests. The caller holds p.mu.
@@ -208,9 +208,9 @@ func (c *conn) leaveOut(why string) {
 	reason := reasonOf(why)
 	switch c.p.counts.Ended[reason]++; {
 	case c.p.counts.Ended[reason] < saidMax:
-		c.p.say(fmt.Sprintf("a connection isn't shadowed any more: %s", why))
+		c.p.say(fmt.Sprintf("a connection is no longer shadowed: %s", why))
 	case c.p.counts.Ended[reason] == saidMax:
-		c.p.say(fmt.Sprintf("a connection isn't shadowed any more, and further ones are only counted: %s", why))
+		c.p.say(fmt.Sprintf("a connection is no longer shadowed, and from now on such connections are only counted: %s", why))
 	}
 	for _, x := range c.open {
 		c.p.skipped(x.op, x.request)
@@ -292,5 +292,5 @@ func (p *Proxy) unanswered(op jute.Op, request []byte) {
 	if op.IsWrite() {
 		p.counts.Unanswered++
 	}
-	p.doubts.write(op, request, "a write whose outcome isn't known")
+	p.doubts.write(op, request, "a write with unknown outcome")
 }

@@ -104,12 +104,12 @@ func (c *Counts) String() string {
 		n    int
 		what string
 	}{
-		{c.Unplayed, "writes not played to the shadow"},
-		{c.Unanswered, "writes whose outcome isn't known, since the primary didn't answer"},
-		{c.PassedOn, "connections passed on without a look: four-letter words, TLS"},
-		{c.Refused, "connections refused, beyond the limit"},
-		{c.Unreadable, "connections whose requests couldn't be followed: their writes aren't known"},
-		{c.Queued, "requests not played yet"},
+		{c.Unplayed, "writes not replayed to the shadow"},
+		{c.Unanswered, "writes with unknown outcome, since the primary didn't answer"},
+		{c.PassedOn, "connections passed on unexamined: four-letter words, TLS"},
+		{c.Refused, "connections refused because of the limit"},
+		{c.Unreadable, "connections whose requests couldn't be parsed: their writes are unknown"},
+		{c.Queued, "requests not replayed yet"},
 	} {
 		if row.n > 0 {
 			fmt.Fprintf(&b, "  %d %s\n", row.n, row.what)

@@ -159,7 +159,7 @@ func TestAnotherServerOfTheShadow(t *testing.T) {
 	second := client(t, r.addr)
 	_, err = second.Create(t.Context(), "/b", nil, zk.ModePersistent, open)
 	must(t, err)
-	if c := r.played(t); c.ended("the shadow's server isn't reached any more") != 1 || c.Ops["create"].Played != 2 ||
+	if c := r.played(t); c.ended("the shadow's server can't be reached any more") != 1 || c.Ops["create"].Played != 2 ||
 		c.Sum().Different > 0 {
 		t.Errorf("ended: %v; %d creates were played", c.Ended, c.Ops["create"].Played)
 	}
@@ -371,9 +371,9 @@ func TestNotPlayed(t *testing.T) {
 	_, err = resumed.Create(ctx, "/old", nil, zk.ModePersistent, open)
 	must(t, err)
 	n := r.played(t)
-	if n.ended("it logs in by SASL") != 1 || n.ended("it goes on with a session that isn't shadowed") != 1 ||
+	if n.ended("it logs in by SASL") != 1 || n.ended("it resumes a session that isn't shadowed") != 1 ||
 		n.Unplayed != 2 {
-		t.Errorf("ended %v, %d writes not played", n.Ended, n.Unplayed)
+		t.Errorf("ended %v, %d writes not replayed", n.Ended, n.Unplayed)
 	}
 	super, err := zk.Open(ctx, r.addr,
 		zk.Options{SessionTimeout: 10 * time.Second, Auth: []zk.Auth{zk.DigestAuth("super", "test")}})

@@ -180,7 +180,7 @@ func (l *link) received(frame []byte) error {
 		close(x.done)
 		return nil
 	}
-	return fmt.Errorf("a reply with xid %d, which no request has", h.Xid)
+	return fmt.Errorf("a reply with xid %d, which belongs to no request", h.Xid)
 }
 
 // keepAlive pings when nothing else is sent.

@@ -210,7 +210,7 @@ func TestZxidMap(t *testing.T) {
 	}
 }
 
-// TestDoubts: what a write that wasn't played may have changed, and no more.
+// TestDoubts: what a write that wasn't replayed may have changed, and no more.
 func TestDoubts(t *testing.T) {
 	t.Parallel()
 	d := doubts{paths: map[string]doubt{}}

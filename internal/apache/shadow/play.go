@@ -107,8 +107,8 @@ func (p *Proxy) reattach(ctx context.Context, s *session) {
 }
 
 var (
-	errReconfig = errors.New("a reconfig is for one ensemble only, and isn't played")
-	errOldZxid  = errors.New("it sets watches since a zxid that isn't remembered")
+	errReconfig = errors.New("a reconfig applies to one ensemble only, and isn't replayed")
+	errOldZxid  = errors.New("it sets watches relative to a zxid that is no longer remembered")
 )
 
 // record returns a request's record in the form that the shadow must get.
@@ -156,7 +156,7 @@ func (p *Proxy) skipped(op jute.Op, request []byte) {
 		return
 	}
 	p.counts.Unplayed++
-	p.doubts.write(op, request, "a write that wasn't played")
+	p.doubts.write(op, request, "a write that wasn't replayed")
 }
 
 // settle compares the replies to an exchange.
@@ -254,7 +254,7 @@ func (p *Proxy) doubt(x *exchange, paths []string, wide bool) string {
 
 // aclLag is why a write may be refused on one side only: Apache may check it against the ACL from before a setACL that
 // was still being logged when the write arrived.
-const aclLag = "a write that came while a setACL was being logged"
+const aclLag = "a write that arrived while a setACL was being logged"
 
 // aclLags reports whether aclLag may explain the reply to a write. The caller holds p.mu.
 func (p *Proxy) aclLags(f flight) bool {
@@ -394,7 +394,7 @@ func (p *Proxy) watch(ctx context.Context, f flight, events []jute.WatcherEvent)
 	}
 	if s.watched.count() > eventsMax {
 		p.mu.Lock()
-		p.end(s, "too many notifications don't match")
+		p.end(s, "too many unmatched notifications")
 		p.mu.Unlock()
 	}
 }

@@ -143,7 +143,7 @@ func (p *Proxy) finish() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.finishing = true; len(p.queue) > 0 {
-		p.say(fmt.Sprintf("%d requests that have come before are still played; a second interrupt leaves them out",
+		p.say(fmt.Sprintf("%d earlier requests are still being replayed; a second interrupt skips them",
 			len(p.queue)))
 	}
 	p.poke()
@@ -335,7 +335,7 @@ func (p *Proxy) turnedAway(c *conn) {
 	}
 	p.primary = (p.primary + 1) % len(p.o.Primary)
 	p.generation++
-	p.say(fmt.Sprintf("clients are connected to %s next: the server before it turns them away", p.o.Primary[p.primary]))
+	p.say(fmt.Sprintf("clients are connected to %s next: the previous server turns them away", p.o.Primary[p.primary]))
 }
 
 // dialShadow connects to the shadow's server in use, or else to the next reachable one, which is used from then on.
@@ -355,10 +355,10 @@ func (p *Proxy) dialShadow(ctx context.Context) (nc net.Conn, err error) {
 		case p.shadow == at:
 		case p.shadow == from:
 			p.shadow = at
-			p.say(fmt.Sprintf("requests are played to %s now", p.o.Shadow[at]))
+			p.say(fmt.Sprintf("requests are replayed to %s now", p.o.Shadow[at]))
 			for _, s := range p.sessions {
 				if s.link != nil {
-					p.end(s, "the shadow's server isn't reached any more, and another one is used")
+					p.end(s, "the shadow's server can't be reached any more, and another one is used")
 				}
 			}
 		default: // another session has switched servers meanwhile

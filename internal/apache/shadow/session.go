@@ -52,7 +52,7 @@ func (c *conn) greet(a *jute.ConnectResponse) {
 		}
 		c.off = "its session has expired"
 	case c.hello.SessionID != 0 && known == nil:
-		c.leaveOut("it goes on with a session that isn't shadowed")
+		c.leaveOut("it resumes a session that isn't shadowed")
 	case known != nil:
 		if old := known.c; !old.closed {
 			c.after = old

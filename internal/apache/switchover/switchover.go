@@ -26,10 +26,10 @@ import (
 const LagMax = time.Second
 
 // ErrUndigested says that no digest has been compared.
-var ErrUndigested = errors.New("no digest of the leader's was compared with the copy's yet")
+var ErrUndigested = errors.New("the copy's digest hasn't been compared with the leader's yet")
 
 // ErrFinal marks errors that don't go away by waiting.
-var ErrFinal = errors.New("the copy can't take the ensemble's place")
+var ErrFinal = errors.New("the copy can't replace the ensemble")
 
 // Ready returns why a copy can't take the ensemble's place now, nil if it can. undigested permits a copy that was
 // never compared with Apache's digest, which versions before 3.6 don't have.
@@ -71,13 +71,13 @@ func Proved(e *follow.Ensemble, tails map[int64]*files.Tail, majority bool) (*fi
 		return nil, errors.New("the ensemble has no voters")
 	case len(missing) == 0:
 	case len(stopped) <= voters/2:
-		return nil, fmt.Errorf("%d of %d voters are known to have stopped; the servers %v may still acknowledge writes",
+		return nil, fmt.Errorf("%d of %d voters have stopped for certain; the servers %v may still acknowledge writes",
 			len(stopped), voters, missing)
 	case e.Weighted:
-		return nil, fmt.Errorf("the servers %v aren't known to have stopped; with weights or groups in the configuration, all must",
+		return nil, fmt.Errorf("the servers %v may still run; with weights or groups in the configuration, all must have stopped",
 			missing)
 	case !majority:
-		return nil, fmt.Errorf("the servers %v aren't known to have stopped. They can't acknowledge writes alone; if they can't be reached, -majority goes on without them",
+		return nil, fmt.Errorf("the servers %v may still run. They can't acknowledge writes alone; if they can't be reached, -majority goes on without them",
 			missing)
 	}
 	best := stopped[0]

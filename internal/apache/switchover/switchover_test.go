@@ -26,7 +26,7 @@ func TestReady(t *testing.T) {
 		{func(s *follow.Status) { s.Live, s.LastFailed = false, errors.New("gone") }, "gone"},
 		{func(s *follow.Status) { s.Mismatch = &follow.Mismatch{Zxid: 0x10} }, "since zxid 0x10"},
 		{func(s *follow.Status) { s.Lag += time.Millisecond }, "behind"},
-		{func(s *follow.Status) { s.Compared = 0 }, "no digest"},
+		{func(s *follow.Status) { s.Compared = 0 }, "digest hasn't been compared"},
 	} {
 		s := good
 		c.change(&s)
@@ -61,7 +61,7 @@ func TestProved(t *testing.T) {
 		{"an observer has more", tails{1: tail(5, 1), 2: tail(5, 1), 3: tail(5, 1), 4: tail(9, 9)}, false, false, 1, ""},
 		{"a majority that is permitted", tails{1: tail(5, 1), 3: tail(5, 2)}, true, false, 2, ""},
 		{"a majority that isn't", tails{1: tail(5, 1), 3: tail(5, 2)}, false, false, 0,
-			"servers [2] aren't known to have stopped. They"},
+			"servers [2] may still run. They"},
 		{"a majority by number, with weights", tails{1: tail(5, 1), 3: tail(5, 2)}, true, true, 0, "all must"},
 		{"a minority and an observer", tails{1: tail(5, 1), 4: tail(5, 2)}, true, false, 0, "1 of 3 voters"},
 		{"nobody", nil, true, false, 0, "0 of 3 voters"},

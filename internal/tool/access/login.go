@@ -63,7 +63,7 @@ const (
 // SetMechanism chooses the mechanism of a login by SASL.
 func (a *Access) SetMechanism(name string) error {
 	if name != digestMD5 && name != scramSHA256 {
-		return fmt.Errorf("%.40q is no mechanism; want %s or %s", name, digestMD5, scramSHA256)
+		return fmt.Errorf("%.40q isn't a mechanism; want %s or %s", name, digestMD5, scramSHA256)
 	}
 	a.login.mechanism = name
 	return nil

@@ -140,7 +140,7 @@ var profileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 // SetProfile sets the profile to use.
 func (a *Access) SetProfile(name string) error {
 	if !profileName.MatchString(name) {
-		return fmt.Errorf("%.80q is no name of a profile: it consists of letters, digits, '_' and '-'", name)
+		return fmt.Errorf("%.80q isn't a profile's name, which consists of letters, digits, '_' and '-'", name)
 	}
 	if a.Profile != "" && a.Profile != name {
 		return fmt.Errorf("there are two profiles, %s and %s", a.Profile, name)

@@ -183,7 +183,7 @@ Nobody { org.apache.zookeeper.server.auth.DigestLoginModule required; };`
 			[]string{"--sasl", "bob:secret:2", "-Dzookeeper.sasl.mechanism=SCRAM-SHA-256"}, exitFailed,
 			"", refused,
 		},
-		"mechanism":  {[]string{"--sasl", "bob:secret:1", "-sasl-mechanism", "PLAIN"}, exitUsage, "", "no mechanism"},
+		"mechanism":  {[]string{"--sasl", "bob:secret:1", "-sasl-mechanism", "PLAIN"}, exitUsage, "", "a mechanism"},
 		"sasl file":  {[]string{"--sasl-file", textFile(t, "bob:secret:1\r", "")}, 0, "sasl: bob\n", ""},
 		"login file": {[]string{jaas}, 0, "sasl: bob\n", ""},
 		"config": {

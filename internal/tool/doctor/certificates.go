@@ -18,10 +18,10 @@ func (e *examination) certificates() {
 	if c.Secure.Port >= 0 || c.TLS.PortUnification {
 		e.store("ssl.", &c.TLS, nil)
 		if c.TLS.Keys.Location == "" {
-			e.fault("set ssl.keyStore.location, or remove secureClientPort; zooid init -tls writes both", "there is a port for TLS and no key store (ssl.keyStore.location)")
+			e.fault("set ssl.keyStore.location, or remove secureClientPort; zooid init -tls writes both", "there is a port for TLS, but no key store (ssl.keyStore.location)")
 		}
 		if c.TLS.ClientAuth != "none" && c.TLS.Trust.Location == "" {
-			e.warn("set ssl.trustStore.location to a file with the clients' issuer, or ssl.clientAuth=none", "clients must show certificates, and there is no trust store (ssl.trustStore.location): anybody's are taken whom this system's authorities know")
+			e.warn("set ssl.trustStore.location to a file with the clients' issuer, or ssl.clientAuth=none", "clients must show certificates, but there is no trust store (ssl.trustStore.location): a certificate from any of this system's authorities is accepted")
 		}
 	}
 	if m := &c.Metrics; m.Provider == config.PrometheusProvider && m.SecurePort >= 0 {
@@ -36,7 +36,7 @@ func (e *examination) certificates() {
 		}
 		e.store("ssl.quorum.", &q.TLS.TLS, hosts)
 		if q.TLS.Trust.Location == "" || q.TLS.Keys.Location == "" {
-			e.fault("set ssl.quorum.keyStore.location and ssl.quorum.trustStore.location; zooid init -tls writes both", "servers are to talk TLS, and a store is missing")
+			e.fault("set ssl.quorum.keyStore.location and ssl.quorum.trustStore.location; zooid init -tls writes both", "servers must use TLS, but a store is missing")
 		}
 	}
 }
@@ -70,13 +70,13 @@ func (e *examination) store(prefix string, t *config.TLS, hosts []string) {
 		name := leaf.Subject.String()
 		switch left := leaf.NotAfter.Sub(now); {
 		case left <= 0:
-			e.fault(renew, "%s: the certificate of %s has ended on %s", t.Keys.Location, name,
+			e.fault(renew, "%s: the certificate of %s expired on %s", t.Keys.Location, name,
 				leaf.NotAfter.Format(time.DateOnly))
 		case now.Before(leaf.NotBefore):
-			e.fault("set the clock right, or wait", "%s: the certificate of %s begins on %s only", t.Keys.Location, name,
+			e.fault("set the clock right, or wait", "%s: the certificate of %s isn't valid before %s", t.Keys.Location, name,
 				leaf.NotBefore.Format(time.RFC3339))
 		case left < renewBefore:
-			e.warn(renew, "%s: the certificate of %s ends on %s, in %d days", t.Keys.Location, name,
+			e.warn(renew, "%s: the certificate of %s expires on %s, in %d days", t.Keys.Location, name,
 				leaf.NotAfter.Format(time.DateOnly), int(left.Hours()/24))
 		}
 		for _, host := range hosts {
@@ -96,7 +96,7 @@ func (e *examination) store(prefix string, t *config.TLS, hosts []string) {
 				Roots: pool, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
 			}
 			if _, err := leaf.Verify(o); err != nil {
-				e.fault("put its issuer into the trust store of all servers", "%s: the other servers won't believe the certificate of %s: %v",
+				e.fault("put its issuer into the trust store of all servers", "%s: the other servers won't trust the certificate of %s: %v",
 					t.Keys.Location, name, err)
 			}
 		}

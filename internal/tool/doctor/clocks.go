@@ -47,7 +47,7 @@ func clockOf(id int64, a *answers) Clock {
 	case a.err != nil:
 		c.Why = "it doesn't answer"
 	case len(a.mntr) == 0:
-		c.Why = "it doesn't answer the word mntr (4lw.commands.whitelist), or doesn't serve yet"
+		c.Why = "it doesn't answer the command mntr (4lw.commands.whitelist), or doesn't serve yet"
 	case !told || err != nil:
 		c.Why = "its version doesn't tell"
 	default:
@@ -60,15 +60,15 @@ func clockOf(id int64, a *answers) Clock {
 
 // clocks reports clocks that are wrong.
 func (e *examination) clocks() {
-	const do = "let chrony or systemd-timesyncd keep the clock on every server, and see that it is in step: chronyc tracking, timedatectl"
+	const do = "run chrony or systemd-timesyncd on every server, and check that its clock is synchronized: chronyc tracking, timedatectl"
 	for _, id := range e.asked() {
 		ms, err := strconv.ParseInt(e.told[id].mntr["zk_clock_correction_ms"], 10, 64)
 		if err == nil && ms != 0 {
-			e.fault(do, "server %d leads, and its clock is %v off what most servers have", id, time.Duration(ms)*time.Millisecond)
+			e.fault(do, "server %d leads, and its clock differs from most servers' by %v", id, time.Duration(ms)*time.Millisecond)
 		}
 	}
 	if newest := e.newestFile(); newest.After(e.world.Now().Add(clockOff)) {
-		e.fault(do, "a file of the data directory is of %s, and this machine's clock says %s: it has gone back, or was ahead",
+		e.fault(do, "a file of the data directory is dated %s, but this machine's clock says %s: the clock has gone back, or was ahead",
 			newest.UTC().Format(time.RFC3339), e.world.Now().UTC().Format(time.RFC3339))
 	}
 	var apart []Clock
@@ -104,10 +104,10 @@ func (e *examination) clocks() {
 			all = append(all, c.String())
 			least = min(least, c.atLeast())
 		}
-		tell(least, "this machine's clock is %v or more off those of all others: %s", least, strings.Join(all, "; "))
+		tell(least, "this machine's clock differs from all others by %v or more: %s", least, strings.Join(all, "; "))
 		return
 	}
 	for _, c := range apart {
-		tell(c.atLeast(), "the clocks of this machine and another are apart: %s", c.String())
+		tell(c.atLeast(), "the clocks of this machine and another differ: %s", c.String())
 	}
 }

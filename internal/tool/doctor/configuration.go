@@ -56,7 +56,7 @@ func (e *examination) riskyKeys() {
 			"skipACL=yes: everybody may read and change every znode")
 	}
 	if c.FourLetter.All {
-		e.warn("name the words that are needed: 4lw.commands.whitelist=srvr,mntr,ruok,conf", "4lw.commands.whitelist=*: whoever reaches the client port may list all sessions and watches, and reset figures")
+		e.warn("list only the words that are needed: 4lw.commands.whitelist=srvr,mntr,ruok,conf", "4lw.commands.whitelist=*: anybody who can reach the client port may list all sessions and watches, and reset figures")
 	}
 	if c.Storage.PurgeInterval == 0 {
 		e.warn("set autopurge.purgeInterval=1", "autopurge.purgeInterval=0: snapshots and log segments are kept until the disk is full")
@@ -65,7 +65,7 @@ func (e *examination) riskyKeys() {
 		e.warn("set maxClientCnxns or maxCnxns", "neither maxClientCnxns nor maxCnxns bounds the connections: one client can take all descriptors")
 	}
 	if c.TickTime < tickMin {
-		e.warn("set tickTime to 1000 to 3000", "tickTime=%d ms: sessions expire at every short pause of a client or the network",
+		e.warn("set tickTime to 1000 to 3000", "tickTime=%d ms: sessions expire on every short pause of a client or the network",
 			c.TickTime.Milliseconds())
 	}
 	if c.Admin.Enabled && c.Admin.PlainRemote {
@@ -80,7 +80,7 @@ func (e *examination) riskyKeys() {
 				name)
 		}
 		if name == "ssl.quorum." && t.ClientAuth != "need" && t.ClientAuth != "" {
-			e.fault("set ssl.quorum.clientAuth=need", "ssl.quorum.clientAuth=%s: who knows the ensemble's secret passes for a server, without a certificate",
+			e.fault("set ssl.quorum.clientAuth=need", "ssl.quorum.clientAuth=%s: anybody with the ensemble's secret passes for a server, without a certificate",
 				t.ClientAuth)
 		}
 	}
@@ -92,7 +92,7 @@ func (e *examination) riskyKeys() {
 			e.warn("set quorum.secretFile on all servers (zooid init writes one), or sslQuorum=true", "neither sslQuorum nor quorum.secretFile: the servers agree on a secret at their first start, by trust on first use")
 		}
 		if q.ReconfigEnabled && c.Auth.SuperDigest == "" && c.Auth.X509SuperUser == "" && len(c.Auth.SASLSuperUsers) == 0 {
-			e.warn("set DigestAuthenticationProvider.superDigest, or an ACL on /zookeeper/config", "reconfigEnabled=true and there is no superuser: nobody may reconfig before an ACL on /zookeeper/config allows it")
+			e.warn("set DigestAuthenticationProvider.superDigest, or an ACL on /zookeeper/config", "reconfigEnabled=true, but there is no superuser: nobody may reconfig until an ACL on /zookeeper/config allows it")
 		}
 	}
 }
@@ -134,7 +134,7 @@ func (e *examination) addresses() {
 		}
 	}
 	if loopback != 0 && others != 0 {
-		e.fault("name each server by the address at which all others reach it", "server.%d has a loopback address and server.%d has not: they can't reach each other",
+		e.fault("name each server by the address at which all others reach it", "server.%d has a loopback address but server.%d doesn't: they can't reach each other",
 			loopback, others)
 	}
 }

@@ -24,11 +24,12 @@ func (e *examination) data() {
 		theirs := filepath.Join(dir, files.Version2)
 		if files.HoldsTree(dir) && !storage.InUse(dir) {
 			e.fault("import it, with its sessions, ephemeral znodes and zxids, once Apache has stopped (zooid import), or move the running ensemble (zooid migrate switch): docs/migration.md",
-				"%s holds the tree of an Apache ZooKeeper server, which would not be served", theirs)
+				"%s contains the tree of an Apache ZooKeeper server, which would not be served", theirs)
 		}
 		if folders, _ := filepath.Glob(filepath.Join(dir, "aside-*")); len(folders) > 0 {
-			e.warn("look at them, and remove those of no more use", "%s holds %d folders of data that was set aside: %s", dir,
-				len(folders), filepath.Base(folders[0]))
+			e.warn("look at them, and remove those that are no longer needed",
+				"%s holds %d folders of data that was set aside: %s",
+				dir, len(folders), filepath.Base(folders[0]))
 		}
 	}
 	if newensemble.Begun(s.DataDir, s.DataLogDir) {
@@ -37,17 +38,18 @@ func (e *examination) data() {
 		return
 	}
 	if m, err := proof.FindMark(s.DataDir); m != nil {
-		e.fault("run zooid migrate switch again: it goes on, or with -undo it removes what it made",
+		e.fault("run zooid migrate switch again to resume it, or with -undo to remove what it made",
 			"the server doesn't start on %s: a switch from Apache (try %s, %s) hasn't released it, so Apache may serve",
 			s.DataDir, m.Try, m.By)
 	} else if err != nil && !errors.Is(err, fs.ErrPermission) {
-		e.fault("see what the file is: a switch from Apache writes it, and the server doesn't start beside it", "%v", err)
+		e.fault("find out why the file is there: a switch from Apache writes it, and the server doesn't start while it exists",
+			"%v", err)
 	}
 	if reports, err := storage.Reports(storage.OS{}, s.DataLogDir); err == nil && len(reports) > 0 {
 		last := reports[len(reports)-1]
 		skips, err := storage.Skips(storage.OS{}, s.DataLogDir, 0)
 		if err != nil || !slices.ContainsFunc(skips, func(k storage.Skip) bool { return k.Index == last.Index }) {
-			e.fault("read entry-*.report beside the log, upgrade if a version mends it, or decide by zooid skip-entry", "this server stopped at log entry %d, which can't be applied",
+			e.fault("read entry-*.report beside the log, upgrade if a newer version fixes the bug, or skip the entry with zooid skip-entry", "this server stopped at log entry %d, which can't be applied",
 				last.Index)
 		}
 	}
@@ -70,7 +72,7 @@ func (e *examination) data() {
 			e.readAsServer(cluster)
 		}
 		if _, err := os.Stat(filepath.Join(s.DataLogDir, peer.NoteName)); err == nil {
-			e.warn("wait until it has caught up (zooid status); it has no vote before", "this server is joining the ensemble")
+			e.warn("wait until it has caught up (zooid status); until then it has no vote", "this server is joining the ensemble")
 		}
 	}
 }
@@ -91,7 +93,7 @@ func (e *examination) readAsServer(cluster uint64) {
 			damage)
 	}
 	if notes.NewDataDir {
-		e.warn("if its disk should have held snapshots, mount it before the start", "%s is empty, and the log in %s is in use: the server builds its state from the log alone",
+		e.warn("if its disk should contain snapshots, mount it before the start", "%s is empty, and the log in %s is in use: the server builds its state from the log alone",
 			s.DataDir, s.DataLogDir)
 	}
 }

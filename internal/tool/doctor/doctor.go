@@ -218,7 +218,7 @@ func (r *Report) print(w io.Writer) error {
 		}
 	}
 	if err == nil && len(r.Turnings) > 0 {
-		_, err = fmt.Fprint(w, "\nwhat the servers do at the moment:\n")
+		_, err = fmt.Fprint(w, "\nwhat the servers are doing now:\n")
 	}
 	for _, t := range r.Turnings {
 		if err == nil {

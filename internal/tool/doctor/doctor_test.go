@@ -225,7 +225,7 @@ func TestPlanted(t *testing.T) {
 				return resolve(ctx, host)
 			}
 		}},
-		{"another machine's line", false, "names", Fault, "no address of this machine", func(s *subject) {
+		{"another machine's line", false, "names", Fault, "isn't an address of this machine", func(s *subject) {
 			s.world.Local = func() ([]string, error) { return []string{"10.0.0.7"}, nil }
 		}},
 		{"port taken", false, "ports", Fault, "h1:2888 is taken", func(s *subject) {
@@ -236,7 +236,7 @@ func TestPlanted(t *testing.T) {
 				return nil
 			}
 		}},
-		{"low port", false, "ports", Fault, "may not be listened on", func(s *subject) {
+		{"low port", false, "ports", Fault, "this user may not listen on", func(s *subject) {
 			s.world.Listen = func(addr string) error {
 				if addr == "h1:2888" {
 					return &net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EACCES)}
@@ -256,7 +256,7 @@ func TestPlanted(t *testing.T) {
 		{"admin in the clear", false, "keys", Warning, "admin.plainRemote=true", func(s *subject) {
 			s.replace("", "admin.enableServer=true\nadmin.serverAddress=0.0.0.0\nadmin.plainRemote=true\n")
 		}},
-		{"port of outgoing connections", false, "ports", Warning, "port 2888 is among those", func(s *subject) {
+		{"port of outgoing connections", false, "ports", Warning, "port 2888 is in the range", func(s *subject) {
 			s.system["proc/sys/net/ipv4/ip_local_port_range"] = &fstest.MapFile{Data: []byte("2800 3000\n")}
 		}},
 		{"data directory open to others", false, "directories", Fault, "others may write",
@@ -266,7 +266,7 @@ func TestPlanted(t *testing.T) {
 		{"no log directory", false, "directories", Fault, "isn't there", func(s *subject) {
 			s.replace("", "dataLogDir="+s.dir+"/log\ndatadir.autocreate=false\n")
 		}},
-		{"log directory is a file", false, "directories", Fault, "no directory", func(s *subject) {
+		{"log directory is a file", false, "directories", Fault, "isn't a directory", func(s *subject) {
 			s.write("log", "")
 			s.replace("", "dataLogDir="+s.dir+"/log\n")
 		}},
@@ -331,7 +331,7 @@ func TestPlanted(t *testing.T) {
 		}},
 		{"key for all", true, "secrets", Fault, "key store",
 			func(s *subject) { s.must(os.Chmod(filepath.Join(s.dir, "server.pem"), 0o644)) }},
-		{"certificate over", true, "certificates", Fault, "has ended on",
+		{"certificate over", true, "certificates", Fault, "expired on",
 			func(s *subject) { s.world.Now = func() time.Time { return time.Now().AddDate(4, 0, 0) } }},
 		{"certificate about to end", true, "certificates", Warning, "in 9 days", func(s *subject) {
 			s.world.Now = func() time.Time { return time.Now().AddDate(0, 0, 815).Add(12 * time.Hour) }
@@ -341,7 +341,7 @@ func TestPlanted(t *testing.T) {
 			s.must(err)
 			s.write("server.pem", string(b))
 		}},
-		{"certificate of another issuer", true, "certificates", Fault, "won't believe", func(s *subject) {
+		{"certificate of another issuer", true, "certificates", Fault, "won't trust", func(s *subject) {
 			other := healthy(s.t, true)
 			b, err := os.ReadFile(filepath.Join(other.dir, "server.pem"))
 			s.must(err)
@@ -403,7 +403,7 @@ func TestPlanted(t *testing.T) {
 			s.system["proc/self/cgroup"] = &fstest.MapFile{Data: []byte("0::/\n")}
 			s.system["sys/fs/cgroup/memory.max"] = &fstest.MapFile{Data: []byte("100000000\n")}
 		}},
-		{"limit above the control group", false, "memory", Fault, "the kernel would end the server", func(s *subject) {
+		{"limit above the control group", false, "memory", Fault, "the kernel would kill the server", func(s *subject) {
 			s.replace("", "memory.limit=4000000000\n")
 			s.system["proc/self/cgroup"] = &fstest.MapFile{Data: []byte("0::/\n")}
 			s.system["sys/fs/cgroup/memory.max"] = &fstest.MapFile{Data: []byte("1000000000\n")}
@@ -415,17 +415,18 @@ func TestPlanted(t *testing.T) {
 		{"huge pages", false, "huge pages", Warning, "huge pages", func(s *subject) {
 			s.system["sys/kernel/mm/transparent_hugepage/enabled"] = &fstest.MapFile{Data: []byte("[always] madvise never\n")}
 		}},
-		{"leader's clock", false, "clocks", Fault, "server 2 leads, and its clock is 15s off", func(s *subject) {
-			s.said["h2:2181 srvr"], s.said["h2:2181 mntr"] = "Zookeeper version: 3.9.5-x, built on 2026-01-01\n",
-				"zk_clock_correction_ms\t15000\n"
-		}},
-		{"a clock ahead", false, "clocks", Warning, "apart: server 2: +4",
+		{"leader's clock", false, "clocks", Fault, "server 2 leads, and its clock differs from most servers' by 15s",
+			func(s *subject) {
+				s.said["h2:2181 srvr"], s.said["h2:2181 mntr"] = "Zookeeper version: 3.9.5-x, built on 2026-01-01\n",
+					"zk_clock_correction_ms\t15000\n"
+			}},
+		{"a clock ahead", false, "clocks", Warning, "differ: server 2: +4",
 			func(s *subject) { s.serves("h2:2181", "4.5s").serves("h3:2181", "0s") }},
-		{"a clock far behind", false, "clocks", Fault, "apart: server 3: -6",
+		{"a clock far behind", false, "clocks", Fault, "differ: server 3: -6",
 			func(s *subject) { s.serves("h2:2181", "0s").serves("h3:2181", "-1m1s") }},
-		{"own clock", false, "clocks", Fault, "this machine's clock is",
+		{"own clock", false, "clocks", Fault, "this machine's clock differs",
 			func(s *subject) { s.serves("h2:2181", "1h").serves("h3:2181", "1h0m1s") }},
-		{"a clock ahead, by TLS", true, "clocks", Warning, "apart: server 2: +4",
+		{"a clock ahead, by TLS", true, "clocks", Warning, "differ: server 2: +4",
 			func(s *subject) { s.serves("TLS h2:2281", "4.5s") }},
 		{"clock gone back", false, "clocks", Fault, "gone back", func(s *subject) {
 			later := time.Now().Add(time.Hour)
@@ -436,7 +437,7 @@ func TestPlanted(t *testing.T) {
 				s.said["h1:2181 srvr"], s.said["h2:2181 srvr"] = "Zookeeper version: 3.9.5-zooid-1, built on 2026-01-01\n",
 					"Zookeeper version: 3.9.5-zooid-2, built on 2026-01-01\n"
 			}},
-		{"something else answers", false, "versions", Fault, "something else",
+		{"something else answers", false, "versions", Fault, "something other",
 			func(s *subject) { s.said["h3:2181 srvr"] = "220 mail" }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

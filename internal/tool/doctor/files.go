@@ -37,15 +37,15 @@ func (e *examination) directories() {
 		case errors.Is(err, fs.ErrNotExist) && e.cfg.Storage.CreateDir:
 			continue // the server makes it
 		case errors.Is(err, fs.ErrNotExist):
-			e.fault("make it for the server's user: install -d -m 0700 -o zooid "+dir, "%s isn't there, and datadir.autocreate=false forbids making it. Is its disk mounted?",
+			e.fault("create it for the server's user: install -d -m 0700 -o zooid "+dir, "%s isn't there, and datadir.autocreate=false forbids making it. Is its disk mounted?",
 				dir)
 			continue
 		case err != nil:
-			e.fault("let the server's user search every directory above it", "%s can't be looked at: %v", dir, err)
+			e.fault("give the server's user search permission on every directory above it", "%s can't be examined: %v", dir, err)
 			e.noAccess = e.noAccess || errors.Is(err, fs.ErrPermission)
 			continue
 		case !st.IsDir():
-			e.fault("correct dataDir or dataLogDir", "%s is no directory", dir)
+			e.fault("correct dataDir or dataLogDir", "%s isn't a directory", dir)
 			continue
 		}
 		owner := -1
@@ -58,7 +58,7 @@ func (e *examination) directories() {
 			e.denied(owner, "%s belongs to another user than its directory, user %d, and nobody else may open it", name, owner)
 		}
 		if mode := st.Mode().Perm(); mode&0o022 != 0 {
-			e.fault("chmod 0700 "+dir, "%s: others may write to it (mode %04o), and so replace the data and the ensemble's secret",
+			e.fault("chmod 0700 "+dir, "%s: others may write to it (mode %04o), so they can replace the data and the ensemble's secret",
 				dir, mode)
 		} else if mode&0o007 != 0 {
 			e.warn("chmod 0700 "+dir, "%s: everybody may look into it (mode %04o)", dir, mode)

@@ -60,7 +60,7 @@ func (e *examination) hangs() {
 		}
 		t := Turning{id, writing, turned}
 		e.report.Turnings = append(e.report.Turnings, t)
-		const disk = "see the kernel's log and the disk's state (dmesg, iostat -x 1): a server whose disk hangs for fsync.stallSeconds ends, and a disk that hangs again is to be replaced"
+		const disk = "see the kernel's log and the disk's state (dmesg, iostat -x 1): a server whose disk hangs for fsync.stallSeconds exits; replace a disk that hangs again"
 		switch under := time.Duration(writing) * time.Millisecond; {
 		case under > hangFault:
 			e.fault(disk, "%s: a write of its log has been under way for %v: the disk hangs", t.name(), under)
@@ -74,7 +74,7 @@ func (e *examination) hangs() {
 				t.name(), under)
 		}
 		if stood := time.Duration(turned) * time.Millisecond; stood > hangFault {
-			e.fault("see what keeps the process from running: a machine that swaps, a virtual processor that is taken away, SIGSTOP",
+			e.fault("find out what keeps the process from running: swapping, a paused virtual processor, SIGSTOP",
 				"%s: its loop has not turned for %v: it can't do its work", t.name(), stood)
 		}
 	}

@@ -39,15 +39,15 @@ func (e *examination) disk() {
 	dir := dirs[len(dirs)-1]
 	if s, err := e.world.Space(dir); err == nil && s.KindName != "" {
 		if s.KindsUnstable {
-			e.fault("put dataDir and dataLogDir on a disk", "%s is on %s: what is acknowledged is lost with the machine's power",
+			e.fault("put dataDir and dataLogDir on a disk", "%s is on %s: acknowledged writes are lost in a power failure",
 				dir, s.KindName)
 		} else {
-			e.warn("put dataDir and dataLogDir on a local disk with ext4 or XFS", "%s is on %s, which is slow at making writes durable, or doesn't",
+			e.warn("put dataDir and dataLogDir on a local disk with ext4 or XFS", "%s is on %s, which makes writes durable slowly, or not at all",
 				dir, s.KindName)
 		}
 	}
 	if s, err := e.world.Space(dir); err == nil && s.Copies != "" {
-		e.warn("put dataLogDir on ext4, XFS or btrfs, or reserve space for it", "%s is on %s, which copies what is overwritten: when it is full, sessions can't begin or end (ZD-2025)",
+		e.warn("put dataLogDir on ext4, XFS or btrfs, or reserve space for it", "%s is on %s, which copies data on overwrite: when it is full, sessions can't begin or end (ZD-2025)",
 			dir, s.Copies)
 	}
 	took, err := e.fsyncs(dir)
@@ -66,10 +66,10 @@ func (e *examination) disk() {
 		return
 	}
 	p99 := took[len(took)*99/100]
-	const do = "give the log a disk of its own (dataLogDir), an SSD with power-loss protection; see who else writes to it: iostat -x 1"
+	const do = "give the log a disk of its own (dataLogDir), an SSD with power-loss protection; find out what else writes to it: iostat -x 1"
 	switch {
 	case p99 > fsyncFault:
-		e.fault(do, "%s: one write in a hundred takes %v to be durable; servers lose their leader by that", dir,
+		e.fault(do, "%s: one write in a hundred takes %v to be durable; that makes servers lose their leader", dir,
 			p99.Round(time.Millisecond))
 	case p99 > fsyncSlow:
 		e.warn(do, "%s: one write in a hundred takes %v to be durable, and every write of the ensemble waits for it", dir,
@@ -134,7 +134,7 @@ func (e *examination) descriptors() {
 		wanted = c + c/10 + 1024
 	}
 	if n > 0 && n < wanted {
-		e.warn(fmt.Sprintf("raise it: LimitNOFILE=%d in the unit, or ulimit -n", max(wanted, 65536)), "this user may open %d files, and a server of this configuration wants %d: connections beyond it are refused",
+		e.warn(fmt.Sprintf("raise it: LimitNOFILE=%d in the unit, or ulimit -n", max(wanted, 65536)), "this user may open %d files, but a server with this configuration needs %d: connections beyond the limit are refused",
 			n, wanted)
 	}
 }
@@ -146,7 +146,7 @@ func (e *examination) memory() {
 		return
 	}
 	if own := e.cfg.Limits.Memory; own > usable/8*10 {
-		e.fault("set memory.limit below it, or leave it out: the default follows the control group", "memory.limit=%d MiB, and machine and control group leave %d MiB: the kernel would end the server",
+		e.fault("set memory.limit below it, or leave it out: the default follows the control group", "memory.limit=%d MiB, but machine and control group leave %d MiB: the kernel would kill the server",
 			own/mib, usable/mib)
 	}
 	if usable < memoryMin {
@@ -166,6 +166,6 @@ func (e *examination) memory() {
 func (e *examination) hugePages() {
 	b, err := fs.ReadFile(e.world.System, "sys/kernel/mm/transparent_hugepage/enabled")
 	if err == nil && strings.Contains(string(b), "[always]") {
-		e.warn("echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, also at boot", "transparent huge pages are on for all memory: the server holds more memory than it uses, and the kernel stops it to make them")
+		e.warn("echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, also at boot", "transparent huge pages are on for all memory: the server holds more memory than it uses, and the kernel pauses it to assemble them")
 	}
 }

@@ -42,7 +42,7 @@ func (e *examination) membership() {
 		note(e.report.Lineage, "here")
 	}
 	if own := e.told[e.cfg.Quorum.MyID]; e.waits() && errors.Is(err, fs.ErrNotExist) {
-		e.fault(e.cfg.LetIn(), "this server belongs to no ensemble yet: at %s it says that it isn't serving, and its log says for whom it waits (waiting=)",
+		e.fault(e.cfg.LetIn(), "this server belongs to no ensemble yet: at %s it reports that it isn't serving, and its log names the servers it waits for (waiting=)",
 			own.addr)
 	}
 	for _, id := range e.asked() {
@@ -61,7 +61,7 @@ func (e *examination) membership() {
 		for _, lineage := range order {
 			parts = append(parts, lineage+" "+strings.Join(of[lineage], ", "))
 		}
-		e.fault("find out whose data is to go on; on each server of another lineage run zooid recover -set-aside, and start it: it joins",
+		e.fault("decide which data to keep; on each server of another lineage, run zooid recover -set-aside and start it: it joins",
 			"the servers hold data of different lineages, which never mix: %s", strings.Join(parts, "; "))
 	}
 	e.sameID()
@@ -132,8 +132,8 @@ func (e *examination) waits() bool {
 func (e *examination) votes() {
 	for _, id := range e.asked() {
 		if lost := e.told[id].mntr["zk_zooid_lost_entry"]; lost != "" && lost != "0" {
-			e.fault("put the right disk back; if that is gone, stop it, run zooid recover -set-aside on it, and start it: it joins anew",
-				"server %d has acknowledged log entries up to %s and doesn't have them: an older copy of its disk was put back",
+			e.fault("put the right disk back; if that is gone, stop the server, run zooid recover -set-aside on it, and start it: it joins again",
+				"server %d has acknowledged log entries up to %s but lacks them: an older copy of its disk was put back",
 				id, lost)
 		}
 	}
@@ -147,15 +147,15 @@ func (e *examination) votes() {
 	if teller == nil {
 		own := e.told[e.cfg.Quorum.MyID].srvr
 		if e.running && strings.Contains(own, "not currently serving requests") {
-			e.warn("read in its log for whom it waits (waiting=), why its leader doesn't let it in, that another server has its id (ZD-3126), or that an old disk was put back (ZD-3136); zooid status shows the others",
-				"this server runs and serves nobody: it waits to found or to join an ensemble, has no quorum, or can't follow")
+			e.warn("its log shows whether it waits for others (waiting=), why its leader refuses it, whether another server has its id (ZD-3126), and whether an old disk was put back (ZD-3136); zooid status shows the others",
+				"this server runs but serves nobody: it waits to found or join an ensemble, has no quorum, or can't follow")
 		}
 		return
 	}
 	votes, named, staged := idsOf(teller["zk_zooid_voters"]), idsOf(teller["zk_zooid_named_voters"]),
 		idsOf(teller["zk_zooid_staged_voters"])
 	if len(staged) > 0 {
-		e.warn("start the servers that it adds, and see that they are reached at the addresses in the server lines; if an address is wrong while no other server has a vote, correct it in zoo.cfg and start this server again",
+		e.warn("start the servers that it adds, and check that they can be reached at the addresses in the server lines; if an address is wrong and no other server has a vote, correct it in zoo.cfg and restart this server",
 			"a change of membership is under way: voters %s are asked for, the votes of %s count", text(staged), text(votes))
 	}
 	var lines []int64
@@ -166,12 +166,12 @@ func (e *examination) votes() {
 	}
 	if slices.Sort(lines); len(named) > 0 && !slices.Equal(lines, named) {
 		e.warn("change the membership by zooid cli reconfig, or bring the server lines up to date",
-			"the server lines name voters %s, and the membership in force, which counts, names %s", text(lines), text(named))
+			"the server lines name voters %s, but the membership in force, which counts, names %s", text(lines), text(named))
 	}
 	for _, id := range idsOf(teller["zk_zooid_unheard_voters"]) {
 		if a, asked := e.told[id]; !asked || a.err != nil { // one that answers is just being heard
-			e.warn("start it; until then one voter less can be spared",
-				"server %d has a vote and was never heard since the server that leads began to lead", id)
+			e.warn("start it; until then the ensemble tolerates one failure less",
+				"server %d has a vote, but the current leader has never heard from it", id)
 		}
 	}
 	elsewhere := e.foreign()
@@ -180,8 +180,8 @@ func (e *examination) votes() {
 			continue // membership says it
 		}
 		if !slices.Contains(votes, id) && !slices.Contains(staged, id) {
-			e.warn("if it runs, wait until it has caught up; if its data is lost, or of a former ensemble, start it with an empty data directory: it joins; if it is gone for good, remove it by zooid cli reconfig -remove",
-				"server %d is named as a voter, and its vote doesn't count: the votes of %s do", id, text(votes))
+			e.warn("if it runs, wait until it has caught up; if its data is lost, or belongs to a former ensemble, start it with an empty data directory: it joins; if it is gone for good, remove it with zooid cli reconfig -remove",
+				"server %d is named as a voter, but its vote doesn't count: the votes of %s do", id, text(votes))
 		}
 	}
 }

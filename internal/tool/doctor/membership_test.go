@@ -29,23 +29,23 @@ func TestMembership(t *testing.T) {
 		"well": {tells(ours, "1,2,3", "1,2,3", "none"), "", false, "", ""},
 		"not named": {
 			tells(ours, "2,3", "2,3", "none"), "", false,
-			"the server lines name voters 1, 2, 3, and the membership in force, which counts, names 2, 3", "reconfig",
+			"the server lines name voters 1, 2, 3, but the membership in force, which counts, names 2, 3", "reconfig",
 		},
 		"recovered": {
-			tells(ours, "2", "1,2,3", "none"), "", false, "server 1 is named as a voter, and its vote doesn't count: the votes of 2 do",
+			tells(ours, "2", "1,2,3", "none"), "", false, "server 1 is named as a voter, but its vote doesn't count: the votes of 2 do",
 			"start it with an empty data directory",
 		},
 		"growing": {
 			tells(ours, "2", "none", "1,2,3"), "", false, "voters 1, 2, 3 are asked for, the votes of 2 count",
-			"correct it in zoo.cfg and start this server again",
+			"correct it in zoo.cfg and restart this server",
 		},
 		"added before it runs": {
 			tells(ours, "1,2,3,4", "1,2,3", "none") + "zk_zooid_unheard_voters\t4\n", "", false,
-			"server 4 has a vote and was never heard", "start it",
+			"server 4 has a vote, but the current leader has never heard from it", "start it",
 		},
 		"old disk": {
 			tells(ours, "1,2,3", "1,2,3", "none") + "zk_zooid_lost_entry\t39\n", "", true,
-			"server 2 has acknowledged log entries up to 39 and doesn't have them", "recover -set-aside",
+			"server 2 has acknowledged log entries up to 39 but lacks them", "recover -set-aside",
 		},
 		"rules": {
 			tells(ours, "1,2,3", "1,2,3", "none") + "zk_zooid_rules_waiting\tteam: here glob, server 3 no rule\n", "", false,
@@ -61,8 +61,8 @@ func TestMembership(t *testing.T) {
 			"zooid recover -set-aside",
 		},
 		"waits": {
-			"", "This ZooKeeper instance is not currently serving requests\n", false, "this server runs and serves nobody",
-			"for whom it waits",
+			"", "This ZooKeeper instance is not currently serving requests\n", false, "this server runs but serves nobody",
+			"whether it waits for others",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

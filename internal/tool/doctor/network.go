@@ -42,7 +42,7 @@ func (e *examination) names() {
 				!slices.ContainsFunc(found,
 					func(ip string) bool { return isWildcard(ip) || isLoopback(ip) || slices.Contains(local, ip) }) {
 				e.fault("correct myid or the server line, or set quorumListenOnAllIPs=true if the address is translated on the way",
-					"server.%d is this server, and %s (%s) is no address of this machine: it can't listen there", m.ID, a.Host,
+					"server.%d is this server, but %s (%s) isn't an address of this machine: it can't listen there", m.ID, a.Host,
 					strings.Join(found, ", "))
 			}
 		}
@@ -79,7 +79,7 @@ func (e *examination) ports() {
 		_, text, _ := net.SplitHostPort(addr)
 		port, _ := strconv.Atoi(text)
 		if seen[text] {
-			e.fault("give each port a number of its own", "port %s is to be listened on twice", text)
+			e.fault("give each port a number of its own", "port %s is configured twice", text)
 		}
 		seen[text] = true
 		if !e.running {
@@ -87,15 +87,15 @@ func (e *examination) ports() {
 			case errors.Is(err, syscall.EADDRINUSE) && e.waits():
 				// membership tells of the server that has it.
 			case errors.Is(err, syscall.EADDRINUSE):
-				e.fault("find who has it (ss -ltnp), and stop it or take another port", "%s is taken by another program", addr)
+				e.fault("find that program (ss -ltnp) and stop it, or use another port", "%s is taken by another program", addr)
 			case errors.Is(err, syscall.EACCES):
-				e.fault("take a port above 1023, or give the service CAP_NET_BIND_SERVICE", "%s may not be listened on: %v", addr,
-					err)
+				e.fault("use a port above 1023, or give the service CAP_NET_BIND_SERVICE", "this user may not listen on %s: %v",
+					addr, err)
 			}
 		}
 		if port >= first && port <= last {
-			e.warn(fmt.Sprintf("take ports below %d, or reserve them: net.ipv4.ip_local_reserved_ports=%s", first, text),
-				"port %s is among those that the system gives to outgoing connections (%d to %d): one of these may have it at the next start",
+			e.warn(fmt.Sprintf("use ports below %d, or reserve them: net.ipv4.ip_local_reserved_ports=%s", first, text),
+				"port %s is in the range that the system uses for outgoing connections (%d to %d): one of them may occupy it at the next start",
 				text, first, last)
 		}
 	}
@@ -203,8 +203,8 @@ func (e *examination) versions() {
 		a := e.told[id]
 		if a.err != nil {
 			if e.running {
-				e.warn("start it, or see why it can't be reached: zooid status "+e.file, "server %d doesn't answer at %s: %v", id,
-					a.addr, a.err)
+				e.warn("start it, or find out why it can't be reached: zooid status "+e.file, "server %d doesn't answer at %s: %v",
+					id, a.addr, a.err)
 			}
 			continue
 		}
@@ -215,7 +215,7 @@ func (e *examination) versions() {
 			continue // a server without a quorum, or one that may not answer
 		}
 		if !ok {
-			e.fault("correct the server line: a port belongs to one program", "something else than a server answers at the client address of server %d, %s",
+			e.fault("correct the server line: only one program can listen on a port", "something other than a server answers at the client address of server %d, %s",
 				id, a.addr)
 			continue
 		}

@@ -51,7 +51,7 @@ func (e *examination) nobody() {
 		said = append(said, fmt.Sprintf("server %d %s", members[i].ID, state))
 	}
 	if e.running || waiting > voters/2 {
-		e.fault("start those that are stopped, and read in each log for whom it waits (waiting=): zooid status "+e.file,
+		e.fault("start those that are stopped; each log names the servers it waits for (waiting=): zooid status "+e.file,
 			"nobody serves clients: %s", strings.Join(said, ", "))
 	}
 }
@@ -66,11 +66,11 @@ func (e *examination) alone() {
 		at.Host = "127.0.0.1"
 	}
 	a := e.askOne(&access.Access{}, at.String())
-	const do = "read its log: it may still read its data; or another program holds the directory: see who has it open (lsof +D)"
+	const do = "check its log: it may still be reading its data, or another program holds the directory (lsof +D shows which)"
 	switch a.state() {
 	case silent:
 		e.fault(do, "nobody serves clients: the data directory is in use, and no server answers at %s: %v", at, a.err)
 	case refuses:
-		e.fault(do, "nobody serves clients: this server says at %s that it isn't serving requests", at)
+		e.fault(do, "nobody serves clients: this server reports at %s that it isn't serving requests", at)
 	}
 }

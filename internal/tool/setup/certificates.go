@@ -66,7 +66,7 @@ func Issue(q Request) (c Certificate, err error) {
 		}
 		switch is := isSuperuser(name, super); {
 		case is && !q.Superuser:
-			return fmt.Errorf("issue a certificate for %s: its holder would be the superuser; choose another name, or say -superuser",
+			return fmt.Errorf("issue a certificate for %s: its holder would be the superuser; choose another name, or give -superuser",
 				name)
 		case q.Superuser && !slices.Contains(super, name):
 			return fmt.Errorf("issue a superuser's certificate for %s: the servers' superuser is called %s (X509AuthenticationProvider.superUser)",
@@ -139,7 +139,7 @@ func (r *register) issue(q Request, name string, super []string) (c Certificate,
 	}
 	c = r.describe(cert, super)
 	if c.Folder, err = r.write(q, text); err != nil {
-		return c, fmt.Errorf("write the certificate of %s: %w; it is recorded (%s), and its key is lost: revoke it",
+		return c, fmt.Errorf("write the certificate of %s: %w; it is recorded (%s), but its key is lost: revoke it",
 			c.Name, err, c.Serial)
 	}
 	return c, nil
@@ -208,7 +208,7 @@ func Revoke(dir, who string, now time.Time) (revoked []Certificate, list string,
 		}
 		found = slices.DeleteFunc(found, func(cert *x509.Certificate) bool { return !r.live(cert) })
 		if len(found) == 0 {
-			return fmt.Errorf("revoke the certificates of %s: all of them are revoked or over already", who)
+			return fmt.Errorf("revoke the certificates of %s: all of them have been revoked or have expired", who)
 		}
 		if err := r.record(found...); err != nil { // also those that were adopted
 			return err
@@ -252,7 +252,8 @@ func (r *register) find(who string) (found []*x509.Certificate, err error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("find the certificate of %.80q: none was issued; 'zooid cert list' shows which were", who)
+		return nil, fmt.Errorf("find the certificate of %.80q: there is none; 'zooid cert list' lists those that were issued",
+			who)
 	}
 	var serials []string
 	for _, cert := range found {
@@ -278,10 +279,10 @@ func (r *register) inFile(file string) ([]*x509.Certificate, error) {
 		return nil, fmt.Errorf("read %s: want a certificate in PEM: %w", file, errors.Join(err, countError(len(certs))))
 	}
 	if err := certs[0].CheckSignatureFrom(r.ca.cert); err != nil {
-		return nil, fmt.Errorf("read %s: this authority hasn't issued it: %w", file, err)
+		return nil, fmt.Errorf("read %s: this authority didn't issue it: %w", file, err)
 	}
 	if certs[0].Equal(r.ca.cert) {
-		return nil, fmt.Errorf("read %s: it is the authority's own certificate, which is taken out of the servers' ca.pem instead",
+		return nil, fmt.Errorf("read %s: it is the authority's own certificate; remove it from the servers' ca.pem instead",
 			file)
 	}
 	return certs[:1], nil

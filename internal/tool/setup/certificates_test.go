@@ -118,7 +118,7 @@ func TestCertificatesOfOneLife(t *testing.T) {
 		len(crl.RevokedCertificateEntries) != 2 || crl.NextUpdate != issuer.NotAfter {
 		t.Errorf("the list is %+v, %v", crl, err)
 	}
-	if _, _, err := Revoke(dir, "orders", now); err == nil || !strings.Contains(err.Error(), "already") {
+	if _, _, err := Revoke(dir, "orders", now); err == nil || !strings.Contains(err.Error(), "have been revoked") {
 		t.Errorf("revoked twice: %v", err)
 	}
 	if _, _, err := Renew(Request{Dir: dir, Now: now}, "orders"); err == nil || !strings.Contains(err.Error(),

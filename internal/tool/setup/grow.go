@@ -40,7 +40,7 @@ func Add(o Options, id int) (a Added, err error) {
 		return a, err
 	}
 	if _, err := os.Lstat(s.folder); !errors.Is(err, fs.ErrNotExist) {
-		return a, fmt.Errorf("write %s: it is there already, and nothing is written over", s.folder)
+		return a, fmt.Errorf("write %s: it already exists, and nothing is overwritten", s.folder)
 	}
 	a = Added{Folder: s.folder, Line: s.line, TLS: o.TLS, Others: e.connect(o.TLS)}
 	if !o.TLS {
@@ -76,7 +76,7 @@ func readEnsemble(dir string) (*ensemble, error) {
 				e.members.Servers = append(e.members.Servers, m)
 				slices.SortFunc(e.members.Servers, func(a, b config.Member) int { return cmp.Compare(a.ID, b.ID) })
 			} else if !sameServer(known, m) {
-				return nil, fmt.Errorf("read the ensemble in %s: %s says server.%d=%s, another server's zoo.cfg %s; make them say what the servers have ('zooid cli config')",
+				return nil, fmt.Errorf("read the ensemble in %s: %s says server.%d=%s, another server's zoo.cfg %s; make them agree with what the servers use ('zooid cli config')",
 					dir, file, m.ID, m, known)
 			}
 		}
@@ -187,14 +187,14 @@ func (o *Options) join(e *ensemble, id int) (s server, all []server, err error) 
 	for _, m := range e.members.Servers {
 		switch {
 		case m.ID == int64(id):
-			return s, nil, fmt.Errorf("add server %d: it is one of the ensemble already: server.%d=%s", id, m.ID, m)
+			return s, nil, fmt.Errorf("add server %d: it already belongs to the ensemble: server.%d=%s", id, m.ID, m)
 		case slices.Contains(m.Addrs, one.Servers[0].Addrs[0]):
 			return s, nil, fmt.Errorf("add server %d at %s: server %d is there: %s", id, o.Hosts[0], m.ID, m)
 		}
 		all = append(all, server{id: int(m.ID), line: fmt.Sprintf("server.%d=%s", m.ID, m)})
 	}
 	if len(all) >= ServersMax {
-		return s, nil, fmt.Errorf("add server %d: the ensemble has %d already, and at most %d are written", id, len(all),
+		return s, nil, fmt.Errorf("add server %d: the ensemble has %d already, and the limit is %d", id, len(all),
 			ServersMax)
 	}
 	return s, append(all, s), nil

@@ -86,7 +86,7 @@ func TestAddRefused(t *testing.T) {
 	}{
 		"no id":         {0, []string{"d"}, nothing, "begin with 1"},
 		"a negative id": {-4, []string{"d"}, nothing, "server.-4"},
-		"an id there":   {3, []string{"d"}, nothing, "already: server.3=c:"},
+		"an id there":   {3, []string{"d"}, nothing, "already belongs to the ensemble: server.3=c:"},
 		"a place taken": {4, []string{"c"}, nothing, "server 3 is there"},
 		"a port taken":  {4, []string{"c:3000"}, nothing, "server 3 takes clients"},
 		"no host":       {4, nil, nothing, "want one host"},

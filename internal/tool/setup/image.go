@@ -198,7 +198,7 @@ func (s *ImageServer) asBitnami(env map[string]string, read func(string) (string
 		}
 	}
 	if env["ALLOW_EMPTY_PASSWORD"] == "" && env["ALLOW_ANONYMOUS_LOGIN"] == "" {
-		return fmt.Errorf("clients would not have to log in, and ALLOW_ANONYMOUS_LOGIN=yes doesn't permit that; set it, or mount a zoo.cfg at /conf/zoo.cfg")
+		return fmt.Errorf("clients could connect without logging in, which ALLOW_ANONYMOUS_LOGIN=yes must permit; set it, or mount a zoo.cfg at /conf/zoo.cfg")
 	}
 	port := valueOr(env["ZOO_PORT_NUMBER"], "2181")
 	s.DataDir, s.ID = bitnamiData, valueOr(env["ZOO_SERVER_ID"], "1")
@@ -289,7 +289,7 @@ func (s *ImageServer) flags(env map[string]string) {
 		}
 	}
 	if other {
-		s.Notes = append(s.Notes, "of JVMFLAGS and SERVER_JVMFLAGS the -D properties count, the rest is for a Java virtual machine")
+		s.Notes = append(s.Notes, "only the -D properties of JVMFLAGS and SERVER_JVMFLAGS take effect; the rest is for a Java virtual machine")
 	}
 }
 
@@ -305,21 +305,21 @@ func EnvironmentFile(text string, env map[string]string) error {
 		}
 		name, value, ok := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, "export ")), "=")
 		if !ok || name == "" || strings.ContainsAny(name, " \t$`\"'(){};") {
-			return fmt.Errorf("line %d is for a shell, and there is none; write NAME=value, or set the container's variable",
+			return fmt.Errorf("line %d needs a shell, and there is none; write NAME=value, or set the container's variable",
 				n)
 		}
 		switch quoted := len(value) > 1 && value[0] == value[len(value)-1]; {
 		case quoted && value[0] == '\'':
 			value = value[1 : len(value)-1]
 			if strings.Contains(value, "'") {
-				return fmt.Errorf("line %d is for a shell, and there is none; write NAME=value", n)
+				return fmt.Errorf("line %d needs a shell, and there is none; write NAME=value", n)
 			}
 			env[name] = value
 			continue
 		case quoted && value[0] == '"':
 			value = value[1 : len(value)-1]
 		case strings.ContainsAny(value, " \t;&|<>()#*?'"):
-			return fmt.Errorf("line %d is for a shell, and there is none; write NAME=\"value\"", n)
+			return fmt.Errorf("line %d needs a shell, and there is none; write NAME=\"value\"", n)
 		}
 		for _, self := range []string{"${" + name + "}", "$" + name + " ", "$" + name} {
 			rest, ok := strings.CutPrefix(value, self)
@@ -329,7 +329,7 @@ func EnvironmentFile(text string, env map[string]string) error {
 			}
 		}
 		if strings.ContainsAny(value, "$`\"\\") {
-			return fmt.Errorf("line %d is for a shell, and there is none; write what it results in", n)
+			return fmt.Errorf("line %d needs a shell, and there is none; write what it results in", n)
 		}
 		env[name] = value
 	}

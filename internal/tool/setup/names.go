@@ -39,8 +39,8 @@ func checkAppName(name string) error {
 	case name == "":
 		return fmt.Errorf("issue a certificate: the application's name is empty")
 	case len(name) > nameBytesMax:
-		return fmt.Errorf("issue a certificate: an application's name has at most %d bytes, this one has %d", nameBytesMax,
-			len(name))
+		return fmt.Errorf("issue a certificate: an application's name may have at most %d bytes; this one has %d",
+			nameBytesMax, len(name))
 	case !appName.MatchString(name):
 		return fmt.Errorf("issue a certificate for %.80q: an application's name consists of letters, digits, '.', '_' and '-', and begins with a letter or digit",
 			name)
@@ -60,7 +60,7 @@ func checkHosts(hosts []string) error {
 	}
 	for i, host := range hosts {
 		if slices.ContainsFunc(hosts[:i], func(other string) bool { return sameHost(host, other) }) {
-			return fmt.Errorf("issue a server's certificate: %.80q is there twice", host)
+			return fmt.Errorf("issue a server's certificate: %.80q is given twice", host)
 		}
 		if err := checkHost(host); err != nil {
 			return err
@@ -76,10 +76,10 @@ func checkHost(host string) error {
 	labels := strings.Split(host, ".")
 	switch {
 	case len(host) > hostBytesMax:
-		return fmt.Errorf("issue a server's certificate: a host's name has at most %d bytes, one has %d", hostBytesMax,
+		return fmt.Errorf("issue a server's certificate: a host's name may have at most %d bytes; one has %d", hostBytesMax,
 			len(host))
 	case strings.Contains(host, "*"):
-		return fmt.Errorf("issue a server's certificate for %.80q: whoever has a wildcard's passes for every server it matches; name the server",
+		return fmt.Errorf("issue a server's certificate for %.80q: a wildcard certificate passes for every server that it matches; name the server",
 			host)
 	case strings.ContainsAny(host, ":[]"):
 		return fmt.Errorf("issue a server's certificate for %.80q: want a name or an address without brackets and port", host)

@@ -97,7 +97,7 @@ func (r *register) openKey() error {
 		return err
 	}
 	if st.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("read %s: others may read it (mode %04o): whoever has it can pass for every server; run chmod 600, and consider who has read it",
+		return fmt.Errorf("read %s: others may read it (mode %04o): anybody who has it can pass for every server; run chmod 600, and consider who may have read it",
 			file, st.Mode().Perm())
 	}
 	text, err := readBounded(file)
@@ -135,7 +135,7 @@ func (r *register) readList() error {
 	}
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != listBlock {
-		return fmt.Errorf("read %s: it holds no revocation list; every server has a copy", file)
+		return fmt.Errorf("read %s: it contains no revocation list; every server has a copy", file)
 	}
 	if r.list, err = x509.ParseRevocationList(block.Bytes); err == nil {
 		err = r.list.CheckSignatureFrom(r.ca.cert)
@@ -156,7 +156,7 @@ func (r *register) readIssued(dir string) error {
 		return err
 	}
 	if r.list == nil {
-		return fmt.Errorf("read %s: it is missing; put a server's copy there: a new list would take back all revocations",
+		return fmt.Errorf("read %s: it is missing; put a server's copy there: a new list would undo all revocations",
 			filepath.Join(r.dir, listFile))
 	}
 	if r.issued, err = certificates(text); err != nil {

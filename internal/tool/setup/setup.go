@@ -72,7 +72,7 @@ func Write(o Options) (folders []string, err error) {
 	}
 	for _, folder := range folders {
 		if _, err := os.Lstat(folder); !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("write %s: it is there already, and nothing is written over; give another directory (-dir)",
+			return nil, fmt.Errorf("write %s: it already exists, and nothing is overwritten; give another directory (-dir)",
 				folder)
 		}
 	}
@@ -175,7 +175,7 @@ func splitHost(text string) (host, ports string, err error) {
 	case host == "":
 		return "", "", fmt.Errorf("write server %q: it has no host", text)
 	case host[0] == '-':
-		return "", "", fmt.Errorf("write server %q: no host begins so, and flags stand before the hosts", text)
+		return "", "", fmt.Errorf("write server %q: no host begins like that, and flags come before the hosts", text)
 	case ports == "":
 		ports = strconv.Itoa(quorumPort)
 	}

@@ -20,7 +20,7 @@ func TestNeverOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := Write(Options{Dir: dir, Hosts: []string{"a", "b", "c"}, TLS: true, Now: time.Now()})
-		if err == nil || !strings.Contains(err.Error(), "is there already") {
+		if err == nil || !strings.Contains(err.Error(), "already exists") {
 			t.Errorf("%s is there: %v", there, err)
 		}
 		list, _ := os.ReadDir(dir)

@@ -28,15 +28,15 @@ const (
 const (
 	stateOK       = "ok"
 	stateLagging  = "lagging"
-	stateIdle     = "not serving, and it doesn't tell why"
+	stateIdle     = "not serving, for an unknown reason"
 	stateNoLeader = "not serving: it has no leader"
-	stateBehind   = "not serving yet: it has a leader, and has to catch up with it or hear from it first"
+	stateBehind   = "not serving yet: it has a leader, but must catch up with it or hear from it first"
 	stateReadOnly = "read-only: it has no leader"
 	// A server keeps its clients for a while after it has lost its leader.
-	stateLeaderless = "it has no leader: reads are answered, writes wait"
+	stateLeaderless = "it has no leader: it answers reads, and writes wait"
 	stateNoAddress  = "its client port is not in the file, and no server that answers has heard of it"
 	// Another server has taken the address, or the server's own configuration names no others.
-	stateAlone = "it stands alone, outside of this ensemble"
+	stateAlone = "it runs standalone, outside this ensemble"
 )
 
 // unknownID stands for an id that is not known.
@@ -97,14 +97,14 @@ func (row *serverRow) ask() {
 		row.State = stateNoAddress
 		return
 	case row.needsTLS:
-		row.State = "it takes TLS alone: give flags such as -tls-ca"
+		row.State = "it accepts only TLS: give flags such as -tls-ca"
 		return
 	}
 	text, err := row.word("srvr")
 	if err != nil {
 		row.State, row.unasked = "no answer: "+err.Error(), false
 		if row.ID == unknownID && !row.byTLS() {
-			row.State += "; if that port is one for TLS, give flags such as -tls-ca"
+			row.State += "; if it is a TLS port, give flags such as -tls-ca"
 		}
 		return
 	}
@@ -126,7 +126,7 @@ func (row *serverRow) ask() {
 	row.unasked = false
 	row.monitor()
 	if row.drained {
-		drained := "it is drained and takes no new clients; zooid drain -undo or a restart ends that"
+		drained := "it is drained and accepts no new clients; zooid drain -undo or a restart ends that"
 		if row.Trouble != "" {
 			drained += "; " + row.Trouble
 		}
@@ -216,7 +216,7 @@ func (row *serverRow) server(text string) string {
 	}
 	n, err := strconv.ParseUint(strings.TrimPrefix(zxid, "0x"), 16, 64)
 	if err != nil || row.Role == "" {
-		return "its answer to srvr has no zxid and mode: it is no ZooKeeper server"
+		return "its answer to srvr has no zxid and mode: it isn't a ZooKeeper server"
 	}
 	row.Zxid, row.zxid, row.Epoch = zxid, int64(n), int64(n>>32)
 	return stateOK
@@ -299,7 +299,7 @@ func (row *serverRow) monitor() {
 		row.Trouble = "ACLs wait until all servers have the same rule (ZD-3140): " + rules
 	}
 	if lost {
-		row.Trouble = "an older copy of its disk was put back: stop it, run zooid recover -set-aside on it, and start it; it joins anew"
+		row.Trouble = "an older copy of its disk was put back: stop it, run zooid recover -set-aside on it, and start it; it joins again"
 	}
 	if global >= 0 {
 		row.Sessions = global + local
@@ -388,7 +388,7 @@ const diskRefuse = 1 << 30
 const stalledMs = 3000
 
 // logWaits is what is said of a server whose log has no room.
-const logWaits = "its log has no room at all: nothing enters it until there is some on its disk, or more of a quota"
+const logWaits = "its log has no room left: nothing can be appended until there is free space on its disk, or a larger quota"
 
 // stalled returns why the server can't do its work, "" if it can.
 func (r *resources) stalled() string {

@@ -76,7 +76,7 @@ func TestStatusByMembership(t *testing.T) {
 				{lead, votes("aa", "1,2,3,4", "1,2,3,4", "none") + "zk_zooid_unheard_voters\t4\n"}, {follow, three},
 				{follow, three}, {"", ""},
 			}, exitDegraded,
-			[]string{"3 of 4 voters serve", "\n4 ", "it has a vote and was never heard"},
+			[]string{"3 of 4 voters serve", "\n4 ", "it has a vote, but server"},
 		},
 		"catches up": {
 			[]server{{lead, two}, {follow, two}, {follow, two}},
@@ -84,7 +84,7 @@ func TestStatusByMembership(t *testing.T) {
 		},
 		"grows": {
 			[]server{{lead, votes("aa", "1", "none", "1,2,3")}, {idle, ""}, {"", ""}}, exitDegraded,
-			[]string{"1 of 1 voters serve", "the membership that names it is in force once a majority of its voters has caught up"},
+			[]string{"1 of 1 voters serve", "the membership that names it takes effect once a majority of its voters has caught up"},
 		},
 		"an old disk": {
 			[]server{{lead, three}, {follow, three}, {srvr("follower", 7<<32|3), three + "zk_zooid_lost_entry\t39\n"}},
@@ -98,7 +98,7 @@ func TestStatusByMembership(t *testing.T) {
 			exitDegraded, []string{"3 of 3 voters serve", "same rule (ZD-3140): team: here glob, server 2 no rule"},
 		},
 		"another one votes": {
-			[]server{{lead, three}, {follow, three}}, exitWell, []string{"server 3 votes, and the file doesn't name it"},
+			[]server{{lead, three}, {follow, three}}, exitWell, []string{"server 3 votes, but the file doesn't name it"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

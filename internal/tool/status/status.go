@@ -78,7 +78,7 @@ const lagPause = 500 * time.Millisecond
 
 // An overview is the output of zooid status.
 type overview struct {
-	State   string       `json:"state"` // ok, degraded, no server takes clients, no quorum, unknown
+	State   string       `json:"state"` // ok, degraded, no server accepts clients, no quorum, unknown
 	Summary string       `json:"summary"`
 	Why     []string     `json:"why,omitempty"`
 	Hints   []string     `json:"hints,omitempty"`
@@ -224,7 +224,7 @@ func addressRows(list string) ([]*serverRow, error) {
 			host, port, err = net.SplitHostPort(strings.TrimSpace(text) + ":" + clientPortDefault)
 		}
 		if err != nil || host == "" {
-			return nil, fmt.Errorf("%q names no server: the form is host:port,host:port", text)
+			return nil, fmt.Errorf("%q doesn't name servers: the form is host:port,host:port", text)
 		}
 		rows = append(rows, &serverRow{ID: unknownID, Voter: true, Address: net.JoinHostPort(host, port)})
 	}
@@ -295,7 +295,7 @@ func reach(rows []*serverRow, cfg *config.Config, access *cli.Access) error {
 	if needed && !access.Secure() && cfg != nil && cfg.TLS.Trust.Location != "" {
 		access.Use(&cfg.TLS)
 		if err := access.Check(); err != nil {
-			return fmt.Errorf("servers take TLS alone, and the stores that the file names can't be used (-tls-ca, -tls-cert and -tls-key name others): %w",
+			return fmt.Errorf("the servers accept only TLS, but the stores named in the file can't be used (-tls-ca, -tls-cert and -tls-key name others): %w",
 				err)
 		}
 	} else if err := access.Check(); err != nil {
@@ -377,7 +377,7 @@ func readClients(rows []*serverRow, cfg *config.Config) (note string) {
 	if rows[i].idle {
 		return "" // it may have no directory yet
 	}
-	return fmt.Sprintf("where the other servers take clients is in %s: run this as the server's user, or set 4lw.commands.whitelist=mntr,dirs (%v)",
+	return fmt.Sprintf("the other servers' client addresses are in %s: run this as the server's user, or set 4lw.commands.whitelist=mntr,dirs (%v)",
 		file, withoutPath(err))
 }
 
@@ -394,7 +394,7 @@ func joinsNone(rows []*serverRow, cfg *config.Config) string {
 	if !isNew(cfg.Storage.DataDir) || !isNew(cfg.Storage.DataLogDir) {
 		return ""
 	}
-	return fmt.Sprintf("%s belongs to no ensemble yet, and its log says for whom it waits (waiting=); %s",
+	return fmt.Sprintf("%s belongs to no ensemble yet; its log names the servers it waits for (waiting=); %s",
 		rows[i].name(), cfg.LetIn())
 }
 
@@ -574,7 +574,7 @@ func (o *overview) judge(alone bool) int {
 	}
 	o.Hints = append(o.Hints, o.votersNotAsked()...)
 	if slices.ContainsFunc(o.Servers, func(r *serverRow) bool { return strings.HasPrefix(r.State, "no answer: ") }) {
-		o.Hints = append(o.Hints, "start what doesn't run; on its machine, zooid doctor and its zoo.cfg say what keeps it from running")
+		o.Hints = append(o.Hints, "start what doesn't run; on its machine, run zooid doctor zoo.cfg to find out what keeps it from running")
 	}
 	told := lead == nil || lead.voters > 0
 	o.Summary = summary(lead, alone, told, serving, voters)
@@ -582,17 +582,17 @@ func (o *overview) judge(alone bool) int {
 	switch {
 	case !quorum && !alone && !told:
 		o.State = "unknown"
-		o.Summary += "; whether these are all that vote isn't told"
+		o.Summary += "; there may be more voters"
 		return exitUnknown
 	case !quorum && serving+unasked > voters/2 && !alone:
 		o.State = "unknown"
-		o.Summary = fmt.Sprintf("whether there is a quorum can't be told: %d of %d voters couldn't be asked", unasked, voters)
+		o.Summary = fmt.Sprintf("can't tell whether there is a quorum: %d of %d voters couldn't be asked", unasked, voters)
 		return exitUnknown
 	case !quorum:
 		o.State = "no quorum"
 		return exitUnknown
 	case o.allDrained():
-		o.State = "no server takes clients"
+		o.State = "no server accepts clients"
 		return exitUnknown
 	case len(o.Why) > 0:
 		o.State = "degraded"
@@ -640,7 +640,7 @@ func (o *overview) membership(lead *serverRow) {
 		row.Voter = slices.Contains(o.Voters, row.ID)
 		answers := row.Role != ""
 		if row.Voter && slices.Contains(teller.unheard, row.ID) && !answers {
-			row.Vote = fmt.Sprintf("it has a vote and was never heard since server %d leads", teller.ID)
+			row.Vote = fmt.Sprintf("it has a vote, but server %d hasn't heard from it since becoming leader", teller.ID)
 		}
 		if row.Voter || !wanted || row.Role == "observer" {
 			continue
@@ -651,11 +651,11 @@ func (o *overview) membership(lead *serverRow) {
 		case slices.Contains(teller.named, row.ID) && answers:
 			row.Vote = "it has no vote yet: it gets one once it has caught up"
 		case slices.Contains(teller.named, row.ID) && row.idle:
-			row.Vote = "it has no vote: it waits to join, and its log says for whom"
+			row.Vote = "it has no vote: it waits to join, and its log names the servers it waits for"
 		case slices.Contains(teller.named, row.ID):
-			row.Vote = "it has no vote: the others go on without it. If its data is lost, or of a former ensemble, start it with an empty data directory, and it joins; or remove it (reconfig -remove)"
+			row.Vote = "it has no vote: the others go on without it. If its data is lost, or belongs to a former ensemble, start it with an empty data directory, and it joins; or remove it (reconfig -remove)"
 		case slices.Contains(teller.staged, row.ID):
-			row.Vote = "it has no vote yet: the membership that names it is in force once a majority of its voters has caught up"
+			row.Vote = "it has no vote yet: the membership that names it takes effect once a majority of its voters has caught up"
 		default:
 			row.Vote = "it has no vote: the membership in force doesn't name it; reconfig -add gives it one"
 		}
@@ -688,7 +688,7 @@ func otherLineage(lineage, holds, here string) string {
 	if holds != "" && here != "" {
 		both = fmt.Sprintf(" (it has %s, this one %s)", holds, here)
 	}
-	return fmt.Sprintf("it belongs to another ensemble, of lineage %s, whose tree is not this one's%s: find out which of the two is to go on, and on each server of the other run zooid recover -set-aside, and start it: it joins",
+	return fmt.Sprintf("it belongs to another ensemble, of lineage %s, which has a different tree%s: decide which of the two to keep; on each server of the other, run zooid recover -set-aside and start it: it joins",
 		lineage, both)
 }
 
@@ -720,7 +720,7 @@ func (o *overview) votersNotAsked() (hints []string) {
 	for _, id := range o.Voters {
 		if !slices.ContainsFunc(o.Servers, func(r *serverRow) bool { return r.ID == id || r.ID == unknownID }) {
 			hints = append(hints,
-				fmt.Sprintf("server %d votes, and the file doesn't name it: ask by the membership in force (zooid cli config)", id))
+				fmt.Sprintf("server %d votes, but the file doesn't name it: use the membership in force (zooid cli config)", id))
 		}
 	}
 	return hints

@@ -93,24 +93,24 @@ func TestStatusVerdict(t *testing.T) {
 			[]string{"STATE\n3 ", "read-only: it has no leader"},
 		},
 		"old leader": {[]string{lead, follow, srvr("leader", 6<<32|90)}, exitDegraded, []string{"leads an old epoch"}},
-		"two idle":   {[]string{idle, lead, idle}, exitUnknown, []string{"unknown: ", "1 of 3 servers serve; whether these are all that vote isn't told"}},
+		"two idle":   {[]string{idle, lead, idle}, exitUnknown, []string{"unknown: ", "1 of 3 servers serve; there may be more voters"}},
 		"no leader": {
 			[]string{follow, follow, follow}, exitUnknown,
-			[]string{"no quorum: no server says that it leads", "it has no leader: reads"},
+			[]string{"no quorum: no server says that it leads", "it has no leader: it answers reads"},
 		},
 		"all gone": {[]string{"", "", ""}, exitUnknown, []string{"no quorum"}},
 		"drained": {
 			[]string{lead, drained(follow), follow}, exitDegraded,
-			[]string{"degraded: ", "3 of 3 servers serve", "it is drained and takes no new clients"},
+			[]string{"degraded: ", "3 of 3 servers serve", "it is drained and accepts no new clients"},
 		},
 		"all drained": {
 			[]string{drained(lead), drained(follow), drained(follow)}, exitUnknown,
-			[]string{"no server takes clients: server 1"},
+			[]string{"no server accepts clients: server 1"},
 		},
 		"all drained but one that is gone": {
-			[]string{drained(lead), drained(follow), ""}, exitUnknown, []string{"no server takes clients: server 1"},
+			[]string{drained(lead), drained(follow), ""}, exitUnknown, []string{"no server accepts clients: server 1"},
 		},
-		"not ours": {[]string{lead, follow, "220 mail ready\n"}, exitDegraded, []string{"no ZooKeeper server"}},
+		"not ours": {[]string{lead, follow, "220 mail ready\n"}, exitDegraded, []string{"isn't a ZooKeeper server"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -220,7 +220,7 @@ func TestStatusOfAddresses(t *testing.T) {
 		lead + "," + follow + "," + observe:  {exitWell, "ok: server 5 (" + lead + ") leads, 2 of 3 voters serve"},
 		lead + "," + observe:                 {exitUnknown, "no quorum: server 5 (" + lead + ") leads, 1 of 3 voters serve"},
 		lead + "," + follow + "," + stranger: {exitDegraded, "degraded: server 5 (" + lead + ") leads, 2 of 3 voters serve"},
-		follow:                               {exitUnknown, "unknown: whether there is a quorum can't be told: 2 of 3 voters couldn't be asked"},
+		follow:                               {exitUnknown, "unknown: can't tell whether there is a quorum: 2 of 3 voters couldn't be asked"},
 	} {
 		rows, err := addressRows(list)
 		if err != nil {
@@ -235,7 +235,7 @@ func TestStatusOfAddresses(t *testing.T) {
 }
 
 // TestStatusOfOneHost: of three servers on one host whose client ports the file doesn't
-// tell apart, one is asked, and whether there is a quorum can't be told.
+// tell apart, one is asked, and can't tell whether there is a quorum.
 func TestStatusOfOneHost(t *testing.T) {
 	t.Parallel()
 	at := answering(t,
@@ -244,7 +244,7 @@ func TestStatusOfOneHost(t *testing.T) {
 		})
 	_, port, _ := net.SplitHostPort(at)
 	for id, want := range map[string]string{
-		"2": "unknown: whether there is a quorum can't be told: 2 of 3", "1": "server 2 answers at this address",
+		"2": "unknown: can't tell whether there is a quorum: 2 of 3", "1": "server 2 answers at this address",
 	} {
 		dir := t.TempDir()
 		file := filepath.Join(dir, "zoo.cfg")
@@ -293,7 +293,7 @@ func TestStatusOverTLS(t *testing.T) {
 	}
 	out.Reset()
 	if code := Main([]string{file}, &out, io.Discard); code != exitUnknown ||
-		!strings.Contains(out.String(), "it takes TLS alone") {
+		!strings.Contains(out.String(), "it accepts only TLS") {
 		t.Errorf("without flags: code %d\n%s", code, out.String())
 	}
 }
@@ -409,7 +409,7 @@ func TestStatusTellsWhyItIsIdle(t *testing.T) {
 			"zk_fsync_in_flight_ms\t0\nzk_last_turn_ms\t4100\n",
 			"not serving: it does nothing: its loop has not turned for 4 s",
 		},
-		"full":      {"zk_disk_level\t2\nzk_log_awaits_room\t1\n", "not serving: its log has no room at all"},
+		"full":      {"zk_disk_level\t2\nzk_log_awaits_room\t1\n", "not serving: its log has no room left"},
 		"no leader": {"zk_last_turn_ms\t20\nzk_zooid_raft_has_leader\t0\n", stateNoLeader},
 		"behind":    {"zk_last_turn_ms\t20\nzk_zooid_raft_has_leader\t1\n", stateBehind},
 		"both":      {"zk_zooid_raft_has_leader\t1\nzk_last_turn_ms\t4100\n", "not serving: it does nothing"},

@@ -38,7 +38,7 @@ func askBusiest(ctx context.Context, admin Admin, keys int64) (*busiest, error) 
 	}
 	var b busiest
 	if err := json.Unmarshal(body, &b); err != nil {
-		return nil, fmt.Errorf("what answers there is no admin server of zooid: status %d, %.60q", status, body)
+		return nil, fmt.Errorf("this isn't zooid's admin server: status %d, %.60q", status, body)
 	}
 	if b.Error != nil {
 		return nil, fmt.Errorf("%w: %s", ErrRefused, terminal.OneLine(*b.Error))

@@ -143,7 +143,7 @@ func (w *wayBack) stopAll() {
 	<-w.lead.exited
 	t.Log(w.lead.output)
 	if code := w.lead.cmd.ProcessState.ExitCode(); code != 0 ||
-		!strings.Contains(w.lead.output.String(), "the observers [1 2] have everything") {
+		!strings.Contains(w.lead.output.String(), "the observers [1 2] have all data") {
 		t.Fatalf("exit code %d\n%s\n%.3000s", code, w.lead.output, w.apache.servers[0].output)
 	}
 }

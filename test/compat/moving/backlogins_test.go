@@ -44,7 +44,7 @@ QuorumLearner { org.apache.zookeeper.server.auth.DigestLoginModule required user
 			}
 			right := []string{"-peer-sasl-user", "peer", "-peer-sasl-password-file", write("password", "se cret\n")}
 			w.loggedIn(right, []wrongLogin{
-				{"logs in by SASL, and how isn't known", nil},
+				{"logs in by SASL, for which the", nil},
 				{`wrong password for user "peer"`, []string{
 					"-peer-sasl-user", "peer", "-peer-sasl-password-file", write("another", "secret\n"),
 				}},
@@ -88,7 +88,7 @@ func TestWayBackWithTickets(t *testing.T) {
 	}
 	w.lines = "quorum.auth.kerberos.servicePrincipal=zkquorum/_HOST\n"
 	w.loggedIn(flags(zooid, observer), []wrongLogin{
-		{"is none of the observers", flags(zooid, stranger)},
+		{"isn't one of the observers", flags(zooid, stranger)},
 		{"log in by GSSAPI", flags(stranger, observer)},
 	})
 }

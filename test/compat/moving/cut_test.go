@@ -189,7 +189,7 @@ func (z *zooids) undo(e *ensemble, dir string) {
 		out, err = exec.Command(z.program, "migrate", "switch", "-undo", "-seed",
 			fmt.Sprintf("%s migrate seed %s/zoo$ZOOID_ID.cfg", z.program, z.dir), e.connect(), dir, z.config(0)).CombinedOutput()
 		return err == nil || !strings.Contains(string(out), "another process holds")
-	}) || !strings.Contains(string(out), "undone what the try") {
+	}) || !strings.Contains(string(out), "undid the try") {
 		t.Errorf("-undo:\n%s", out)
 	}
 	if exists(filepath.Join(dir, "switch.tails")) {
@@ -336,7 +336,7 @@ func TestSwitchBegunThere(t *testing.T) {
 	told.judge(z.addrs[:1])
 	// A switch into a directory on which a server runs is refused from the first look on.
 	second, err := z.held(e, filepath.Join(t.TempDir(), "copy"), "", "").CombinedOutput()
-	if err == nil || !strings.Contains(string(second), "Stop the Zooid server that runs on it") {
+	if err == nil || !strings.Contains(string(second), "Stop the Zooid server that uses it") {
 		t.Errorf("a switch to a running server: %v\n%s", err, second)
 	}
 }
@@ -369,7 +369,7 @@ func TestSwitchOtherServes(t *testing.T) {
 	cmd := exec.Command(program, "migrate", "switch", "-yes", "-stop", z.stopping(e, "", ""), "-start", apache,
 		e.connect(), filepath.Join(t.TempDir(), "copy"), z.config(0))
 	out, err := cmd.CombinedOutput()
-	if cmd.ProcessState.ExitCode() != 3 || !strings.Contains(string(out), "it is no Zooid server") ||
+	if cmd.ProcessState.ExitCode() != 3 || !strings.Contains(string(out), "it isn't a Zooid server") ||
 		strings.Contains(string(out), "the Zooid server serves") {
 		t.Errorf("%v\n%s", err, out)
 	}

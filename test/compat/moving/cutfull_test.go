@@ -36,7 +36,7 @@ var setbacks = []setback{
 	{atSeed, copyFull, ""}, // from here on nothing is written there but lines of the journal
 	{atSeeded, copyFull, ""},
 	{atRelease, copyFull, ""},
-	{atRelease, dataFull, "it goes on from here"}, // the others serve, and it can't start
+	{atRelease, dataFull, "resume from here"}, // the others serve, and it can't start
 	{atHalf, copyFull, ""},
 	{atStart, copyFull, ""},
 	{atTail, apaches, "To undo"},

@@ -288,10 +288,10 @@ func (y *cycle) byHand() (began time.Time) {
 		w.lead.stop()
 		t.Log(w.lead.output)
 		if w.lead.cmd.ProcessState.ExitCode() == 0 &&
-			strings.Contains(w.lead.output.String(), "the observers [1 2 3] have everything") {
+			strings.Contains(w.lead.output.String(), "the observers [1 2 3] have all data") {
 			return began
 		}
-		if n == 5 || !strings.Contains(w.lead.output.String(), "only the leader's log has everything") {
+		if n == 5 || !strings.Contains(w.lead.output.String(), "only the leader's log is complete") {
 			t.Fatalf("zooid migrate back: %v\n%.3000s", w.lead.cmd.ProcessState, w.apache.servers[0].output)
 		}
 		y.say("another has become the leader in the last moment: Zooid starts again")

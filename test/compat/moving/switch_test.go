@@ -268,7 +268,7 @@ func (z *zooids) takeOverBy(e *ensemble, dir, stop string) string {
 	// What has no form at Apache is told before anything is stopped. New sessions' passwords have one, by the zoo.cfg.
 	warned, next := bytes.Index(out, []byte("the way back: znodes with a TTL")), bytes.Index(out,
 		[]byte("Next: Apache's servers"))
-	if warned < 0 || next < warned || bytes.Contains(out, []byte("sessions that begin in Zooid end")) {
+	if warned < 0 || next < warned || bytes.Contains(out, []byte("sessions opened in Zooid end")) {
 		t.Errorf("of the way back it says:\n%s", out)
 	}
 	if z.seed != bytes.Contains(out, []byte("the Zooid servers [2 3] have the same data on their disks")) {

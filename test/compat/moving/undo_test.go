@@ -33,7 +33,7 @@ type undone struct {
 var undos = []undone{
 	{name: "a server can't be stopped", beforeKill: "exit 7",
 		says: []string{
-			"stop server $odd: the command failed: exit status 7", "the servers [$odd] aren't known to have stopped",
+			"stop server $odd: the command failed: exit status 7", "the servers [$odd] may still run",
 		}},
 	{name: "a server wasn't stopped", beforeKill: "exec $tail $dir",
 		says: []string{"stop server $odd: the command failed", "Stop the server first"}},
@@ -43,16 +43,16 @@ var undos = []undone{
 	{name: "a server goes on, and its tail is an old one", beforeKill: "cp -r $dir $dir.old; exec $tail $dir.old",
 		says: []string{"stop server $odd: the command failed", "something listens on the server's port"}},
 	{name: "a server goes on, and its tail is one of an earlier try", beforeKill: "cp -r $dir $dir.2; exec $program migrate tail -after 0x1/0123456789abcdef/127.0.0.1:1 $dir.2",
-		says: []string{"server $odd isn't known to have stopped", "printed for another try"}},
+		says: []string{"server $odd isn't known to have stopped", "the output is from another try"}},
 	{name: "a tail is no tail", beforeTail: "echo bye; exit 0",
-		says: []string{"stop server $odd: what the command has printed"}},
+		says: []string{"stop server $odd: read the command's output"}},
 	{name: "interrupted when all have stopped", beforeTail: "touch $hang; exec sleep 600", signal: os.Interrupt,
 		says: []string{"interrupted"}},
 	{name: "killed when all have stopped", beforeTail: "touch $hang; while test -e $hang; do sleep 0.1; done",
 		signal: syscall.SIGKILL},
 	{name: "interrupted while tails are awaited", tails: true, signal: os.Interrupt, says: []string{"To undo: start Apache's servers again, and interrupt this command", "interrupted"}},
 	{name: "the data directory can't be made", beforeTail: "mkdir -p $data/IDENTITY/x",
-		says: []string{"import the copy: $data is in use as a data directory of Zooid"}},
+		says: []string{"import the copy: $data is in use as a Zooid data directory"}},
 }
 
 // TestSwitchUndone begins switches that end in every way before the last step, while clients go on. Apache's servers
@@ -195,7 +195,7 @@ func (u *undone) bring(t *testing.T, z *zooids, e *ensemble, tails string, odd i
 func (u *undone) ended(t *testing.T, z *zooids, cmd *exec.Cmd, said string, words *strings.Replacer) {
 	t.Helper()
 	if u.signal != syscall.SIGKILL {
-		for _, says := range append(u.says, "To undo: start Apache's servers again. They have everything, and nothing was begun on the Zooid server") {
+		for _, says := range append(u.says, "To undo: start Apache's servers again. They have all data, and nothing was started on the Zooid server") {
 			if says = words.Replace(says); !strings.Contains(said, says) {
 				t.Errorf("%s: it doesn't say %q:\n%s", u.name, says, said)
 			}

@@ -163,7 +163,7 @@ func (z *zooids) switchZero(e *ensemble) []byte {
 		t.Fatal(err)
 	}
 	refused, err := z.switching(e, dir, "-check").CombinedOutput()
-	want := "in the configuration here server 2 is one of [1 2 9]"
+	want := "in this configuration server 2 is one of [1 2 9]"
 	if err == nil || !strings.Contains(string(refused), want) {
 		t.Errorf("with other server lines: %v, want %q\n%s", err, want, refused)
 	}
