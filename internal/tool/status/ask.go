@@ -28,7 +28,7 @@ const (
 const (
 	stateOK       = "ok"
 	stateLagging  = "lagging"
-	stateIdle     = "not serving, for an unknown reason"
+	stateIdle     = "not serving, and it doesn't say why"
 	stateNoLeader = "not serving: it has no leader"
 	stateBehind   = "not serving yet: it has a leader, but must catch up with it or hear from it first"
 	stateReadOnly = "read-only: it has no leader"
