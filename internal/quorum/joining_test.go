@@ -7,8 +7,8 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// TestJoinedBeyond: a server that joins takes part in elections once an entry beyond LoopOptions.JoinedAfter has made it
-// a member. The entry at that index was there when it asked to join: it tells of an earlier life.
+// TestJoinedBeyond: a server that joins takes part in elections once an entry beyond LoopOptions.JoinedAfter has made
+// it a member. The entry at that index was there when it asked to join: it tells of an earlier life.
 func TestJoinedBeyond(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

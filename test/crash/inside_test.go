@@ -141,8 +141,8 @@ func (r *recommended) expired(t *testing.T, host string) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: own.PrivateKey}}}
 }
 
-// enters reports whether somebody with a secret and a certificate is taken for server from by server to, on a connection
-// for messages.
+// enters reports whether somebody with a secret and a certificate is taken for server from by server to, on a
+// connection for messages.
 func enters(t *testing.T, keys *peer.Keyring, over *tls.Config, cluster uint64, from int,
 	to *Server) (net.Conn, error) {
 	t.Helper()

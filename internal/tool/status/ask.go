@@ -90,8 +90,8 @@ type serverRow struct {
 
 // ask queries the server and fills in the row. It blocks for a few times askTimeout at most.
 func (row *serverRow) ask() {
-	*row = serverRow{ID: row.ID, Address: row.Address, Voter: row.Voter, Epoch: -1, Clients: -1, Sessions: -1, Disk: -1, znodes: -1,
-		access: row.access, needsTLS: row.needsTLS, member: row.member, unasked: true}
+	*row = serverRow{ID: row.ID, Address: row.Address, Voter: row.Voter, Epoch: -1, Clients: -1, Sessions: -1, Disk: -1,
+		znodes: -1, access: row.access, needsTLS: row.needsTLS, member: row.member, unasked: true}
 	switch {
 	case row.Address == "":
 		row.State = stateNoAddress
