@@ -30,7 +30,7 @@ func TestWayBackEncrypted(t *testing.T) {
 		says  string
 		flags []string
 	}{
-		{"on the election port: the first message isn't one of Apache", nil},
+		{"on the election port: the first message isn't from Apache", nil},
 		{"remote error: tls", []string{"-peer-tls-cert", others.issue(t, "stranger", here), "-peer-tls-ca", ours.file}},
 		{"client didn't provide a certificate", []string{"-peer-tls-cert", mine, "-peer-tls-ca", others.file}},
 	} {
