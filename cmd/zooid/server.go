@@ -111,7 +111,7 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 		go pollStores(runs.Done(), storesPoll, opt.Secure.TLS, opt.PeerTLS.Server)
 		again.serve(s)
 		adm.Serve(s)
-		go logServing(runs, log, s) // whoever reads its line finds the server ready at the other ports, too
+		go logServing(runs, log, s) // last: its line says that the server is ready, at the admin server too
 		select {
 		case <-stop.Done():
 			told.stopping()

@@ -38,8 +38,8 @@ var guardedPaths = [...]guarded{
 // unguarded is the guard of all other paths.
 var unguarded guarded
 
-// guardOf returns the special rules of a path. Each write asks, so it looks into the table only for "/" and what begins
-// as all other guarded paths do.
+// guardOf returns the special rules of a path. Every write calls it. All guarded paths but "/" begin with
+// pathZookeeper, so others aren't looked up in the table.
 func guardOf(path string) *guarded {
 	if len(path) > 1 && !strings.HasPrefix(path, pathZookeeper) {
 		return &unguarded

@@ -37,7 +37,7 @@ func (l *life) stand(to int64) {
 	l.w.held(l.s, to)
 }
 
-// turnedAt returns when the server's loop, which stands, last turned after it had stood before; 0 if it hasn't.
+// turnedAt returns when the server's loop last began to turn between two times in which it stood, 0 if it never did.
 func (s *host) turnedAt() (at int64) {
 	for i, p := range s.pauses {
 		if i+1 < len(s.pauses) && s.pauses[i+1].from > p.to {

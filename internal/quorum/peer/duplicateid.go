@@ -93,8 +93,8 @@ func (t *transport) duplicateIDOf(a arrival) string {
 		r.id, strings.Join(r.addrs, ", "), quorum.SameID)
 }
 
-// sameIDFor is how long a server keeps in mind that two have the same id. One that is refused asks again within
-// seconds; the rest is for busy machines.
+// sameIDFor is how long a server remembers that two have the same id. The refused one asks again within seconds, or
+// later on a busy machine.
 const sameIDFor = 30 * time.Second
 
 // sameID is what a server has learned from a connection about two servers with the same id.

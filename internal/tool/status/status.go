@@ -78,7 +78,7 @@ const lagPause = 500 * time.Millisecond
 
 // An overview is the output of zooid status.
 type overview struct {
-	State   string       `json:"state"` // ok, degraded, no server accepts clients, no quorum, unknown
+	State   string       `json:"state"` // ok, degraded, no server takes clients, no quorum, unknown
 	Summary string       `json:"summary"`
 	Why     []string     `json:"why,omitempty"`
 	Hints   []string     `json:"hints,omitempty"`
@@ -592,7 +592,7 @@ func (o *overview) judge(alone bool) int {
 		o.State = "no quorum"
 		return exitUnknown
 	case o.allDrained():
-		o.State = "no server accepts clients"
+		o.State = "no server takes clients"
 		return exitUnknown
 	case len(o.Why) > 0:
 		o.State = "degraded"

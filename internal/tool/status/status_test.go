@@ -105,10 +105,10 @@ func TestStatusVerdict(t *testing.T) {
 		},
 		"all drained": {
 			[]string{drained(lead), drained(follow), drained(follow)}, exitUnknown,
-			[]string{"no server accepts clients: server 1"},
+			[]string{"no server takes clients: server 1"},
 		},
 		"all drained but one that is gone": {
-			[]string{drained(lead), drained(follow), ""}, exitUnknown, []string{"no server accepts clients: server 1"},
+			[]string{drained(lead), drained(follow), ""}, exitUnknown, []string{"no server takes clients: server 1"},
 		},
 		"not ours": {[]string{lead, follow, "220 mail ready\n"}, exitDegraded, []string{"isn't a ZooKeeper server"}},
 	} {
@@ -235,7 +235,7 @@ func TestStatusOfAddresses(t *testing.T) {
 }
 
 // TestStatusOfOneHost: of three servers on one host whose client ports the file doesn't
-// tell apart, one is asked, and can't tell whether there is a quorum.
+// tell apart, one is asked. Whether there is a quorum is unknown.
 func TestStatusOfOneHost(t *testing.T) {
 	t.Parallel()
 	at := answering(t,
