@@ -57,7 +57,8 @@ func (r *record) write(results ...result) error {
 	return errors.Join(err, f.Close())
 }
 
-// writeClosing writes the lists of what didn't simply pass, and how many tests did.
+// writeClosing writes the lists of what didn't simply pass, and how many tests did. What refuses a change comes last,
+// because the end of a long output is what is read, and kept.
 func writeClosing(w io.Writer, file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil && !os.IsNotExist(err) {
@@ -78,7 +79,7 @@ func writeClosing(w io.Writer, file string) error {
 		}
 	}
 	counts := map[string]int{resultPassed: len(passed)}
-	for _, kind := range []string{resultFinal, resultFailed, resultUnsteady, resultSkipped, resultNotRun} {
+	for _, kind := range []string{resultSkipped, resultNotRun, resultUnsteady, resultFailed, resultFinal} {
 		var lines []string
 		for _, one := range all {
 			// A test that one step skips and another runs is not skipped; a subtest runs with its parent.
