@@ -1,0 +1,226 @@
+package replica
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/zooid-project/zooid/internal/memory"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/watch"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// unconnected makes a client of an address a client of s.
+func (s *localStage) unconnected(address string) *Client {
+	c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: address}, Woken(func() {}))
+	s.r.mu.Lock()
+	s.r.clients[c.id] = c
+	s.r.mu.Unlock()
+	return c
+}
+
+// TestEachUseIsAccountedFor: whatever a client makes a server hold is in its line of the account, in the total, and
+// counts for the client's address.
+func TestEachUseIsAccountedFor(t *testing.T) {
+	t.Parallel()
+	const large = 1 << 20
+	for _, of := range []struct {
+		name string
+		line func(*memory.Use) int64
+		hold func(*localStage, *Client)
+		least,
+		most int64
+	}{
+		{"watches", func(u *memory.Use) int64 { return u.Watches }, func(s *localStage, c *Client) {
+			for i := range large / 1000 {
+				s.r.watches.table.Add(c.id, fmt.Sprintf("/%04d%s", i, strings.Repeat("w", 1000)), watch.Data)
+			}
+		}, large, 4 * large},
+		{"unread replies", func(u *memory.Use) int64 { return u.Output }, func(_ *localStage, c *Client) {
+			c.out.frames = make([]byte, 0, large)
+		}, large, large},
+		{"a spare buffer", func(u *memory.Use) int64 { return u.Output }, func(_ *localStage, c *Client) {
+			c.out.spare = make([]byte, 0, large)
+		}, large, large},
+		{"replies being written", func(u *memory.Use) int64 { return u.Output }, func(_ *localStage, c *Client) {
+			c.out.taken = large
+		}, large, large},
+		{"a list being made", func(u *memory.Use) int64 { return u.Output }, func(_ *localStage, c *Client) {
+			c.steps.read = &longRead{list: true, scan: tree.Scan{Body: make([]byte, 0, large)}}
+		}, large, large},
+		{"an unfinished request", func(u *memory.Use) int64 { return u.Input }, func(_ *localStage, c *Client) {
+			c.input.size.Store(large)
+		}, large, large},
+		{"the reader's records", func(u *memory.Use) int64 { return u.Unanswered }, func(_ *localStage, c *Client) {
+			c.reader.recordsKept.Store(large)
+		}, large, large},
+	} {
+		s := newStage(t, Options{})
+		little, much := s.unconnected("127.0.0.1"), s.unconnected("127.0.0.2")
+		little.input.size.Store(100) // without it, the first of two equals would be the costliest
+		before := s.r.memoryUse()
+		of.hold(s, much)
+		after := s.r.memoryUse()
+		if n := of.line(&after) - of.line(&before); n < of.least || n > of.most {
+			t.Errorf("%s: %d bytes are %d in their line of the account", of.name, of.least, n)
+		}
+		if line, all := of.line(&after)-of.line(&before), after.Total()-before.Total(); line != all {
+			t.Errorf("%s: %d bytes in their line are %d in total", of.name, line, all)
+		}
+		if after.Costliest != "127.0.0.2" {
+			t.Errorf("%s: they count for %q", of.name, after.Costliest)
+		}
+	}
+}
+
+// TestProposalsAreAccountedFor: a write that is on its way to the log counts where it waits for its answer, and as the
+// record that will be proposed.
+func TestProposalsAreAccountedFor(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	c := s.session()
+	before := s.r.memoryUse().Unanswered
+	const size, writes = 900_000, 3
+	raw := pipeline{}
+	for range writes {
+		if _, err := s.receive(c, raw.request(nil, jute.OpCreate, creating("/a", make([]byte, size), 0))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := c.reader.recordsKept.Load()
+	if n := s.r.memoryUse().Unanswered - before - kept; n < 2*writes*size {
+		t.Errorf("%d writes of %d bytes, whose records are in the proposals, are %d bytes in the account", writes, size, n)
+	}
+	var o proposals
+	o.full = [][]byte{make([]byte, 0, 10), make([]byte, 0, 200)}
+	o.cur, o.first = make([]byte, 0, 3000), make([]byte, 0, 40_000)
+	if n := o.bytes(); n != 43_210 {
+		t.Errorf("proposals of 43,210 bytes are %d", n)
+	}
+}
+
+// TestAccountIsPutInForce: what follows from the account follows from all of it: the bound of each kind of buffer, what
+// the metrics say, and how many watches a client may set again.
+func TestAccountIsPutInForce(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	c := s.unconnected("127.0.0.2")
+	s.r.watches.table.Add(c.id, "/"+strings.Repeat("w", 5000), watch.Data)
+	const limit = 1 << 30
+	u, _ := s.r.AccountMemory(1<<20, limit)
+	if u.Watches < 5000 || u.Peers != 1<<20 {
+		t.Fatalf("the account: %+v", u)
+	}
+	if last := s.r.memory.last(); last != u {
+		t.Errorf("the metrics say %+v of %+v", last, u)
+	}
+	if host := s.r.memory.costliest.Load(); host == nil || *host != u.Costliest {
+		t.Errorf("the costliest address isn't %s", u.Costliest)
+	}
+	if n := s.r.memory.used(); n != u.Total() {
+		t.Errorf("watches set again are compared with %d bytes of %d", n, u.Total())
+	}
+	for name, room := range map[string]*memory.Room{"replies": &s.r.rooms.replies, "frames": &s.r.rooms.frames} {
+		one, two := room.Holder("a", nil), room.Holder("b", nil)
+		if !one.Grow(limit/unreadShare) || two.Grow(1) {
+			t.Errorf("room for %s isn't the share of memory.limit", name)
+		}
+	}
+	// With a limit at which u is just short of a step, or has reached it.
+	for _, at := range []struct {
+		percent float64
+		most    int64
+	}{
+		{84, math.MaxInt64}, {90, limit / watchBytesShare}, {97, watchBytesFew}, {101, watchBytesLeast},
+	} {
+		s.r.memory.rest.Store(int64(at.percent/100*limit) - u.Watches)
+		if n := s.r.memory.watchBytesMax(); n != at.most {
+			t.Errorf("with %v %% in use, a client may set watches of %d bytes again, want %d", at.percent, n, at.most)
+		}
+	}
+	s.r.memory.limit.Store(2 << 20)
+	s.r.memory.rest.Store(2<<20*9/10 - u.Watches)
+	if n := s.r.memory.watchBytesMax(); n != watchBytesFew {
+		t.Errorf("a 64th of a small limit is too few watches: %d bytes", n)
+	}
+}
+
+// TestUnreadIsWhatWaits: what a connection keeps for later doesn't count as unread, and neither does what a connection
+// has that ends.
+func TestUnreadIsWhatWaits(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	c := s.session()
+	c.TakeOutput(nil)
+	c.out.taken, c.out.frames = 0, make([]byte, 0, 1000)
+	if n := c.outputBytes(); n != 0 {
+		t.Errorf("an empty buffer is %d unread bytes", n)
+	}
+	c.out.taken = 70
+	if n := c.outputBytes(); n != 1070 {
+		t.Errorf("70 bytes being written, and a buffer of 1,000: %d", n)
+	}
+	c.out.taken, c.out.frames = 0, append(c.out.frames, 1)
+	if n := c.outputBytes(); n != 1000 {
+		t.Errorf("a buffer of 1,000 bytes that isn't empty: %d", n)
+	}
+	c.input.NoteInput(500)
+	if n := c.frameBytes(); n != 0 {
+		t.Errorf("a buffer without an unfinished request is %d bytes", n)
+	}
+	c.frame.NoteFrame(make([]byte, 5), true, 1)
+	if n := c.frameBytes(); n != 500 {
+		t.Errorf("an unfinished request in a buffer of 500 bytes: %d", n)
+	}
+	c.closing = true
+	if n := c.outputBytes(); n != 0 {
+		t.Errorf("a connection that ends has %d unread bytes", n)
+	}
+}
+
+// TestFewAreClosed: no connection is closed while all of them together have less than their share.
+func TestFewAreClosed(t *testing.T) {
+	t.Parallel()
+	const limit = 64 << 20
+	most := limit / unreadShare
+	for _, of := range []struct {
+		unread int // by each of two
+		closed int
+	}{{most / 2, 0}, {most/2 + 1, 1}} {
+		s := newStage(t, Options{})
+		all := []*Client{s.unconnected("127.0.0.1"), s.unconnected("127.0.0.2"), s.unconnected("127.0.0.3")}
+		for _, c := range all[:2] {
+			c.out.frames = make([]byte, of.unread)
+		}
+		s.r.closeCostliest(forReplies, limit, (*Client).outputBytes)
+		closed := 0
+		for _, c := range all {
+			if c.Ending() != "" {
+				closed++
+			}
+		}
+		if closed != of.closed || all[2].Ending() != "" {
+			t.Errorf("two with %d unread bytes each, of %d: %d are closed, want %d", of.unread, most, closed, of.closed)
+		}
+	}
+}
+
+// TestRefusalsAreCounted: each session refused for lack of memory counts once.
+func TestRefusalsAreCounted(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	c, dear := s.unconnected("127.0.0.2"), "127.0.0.2"
+	s.r.memory.costliest.Store(&dear)
+	for _, step := range []memory.Step{memory.RefuseCostliest, memory.RefuseSessions} {
+		before := s.r.memory.refused.Load()
+		s.r.memory.tight.Store(int32(step))
+		if why := s.r.memory.refuses(c, &jute.ConnectRequest{}); why == "" {
+			t.Errorf("step %d refuses nothing", step)
+		}
+		if n := s.r.memory.refused.Load() - before; n != 1 {
+			t.Errorf("step %d: a refusal counts %d times", step, n)
+		}
+	}
+}
