@@ -265,7 +265,14 @@ func (r *Replica) step(c *Client, req *request) (done bool) {
 			return true
 		}
 		c.out.frames = c.out.frames[:begin]
+		had := 0
+		if c.steps.read != nil {
+			had = c.steps.read.room
+		}
 		c.steps.read = r.reads.beginLong(c, req)
+		if l := c.steps.read; had > 0 && !l.list {
+			l.room = max(l.room, 2*had) // a list of a multiRead is longer than Room can tell
+		}
 	}
 	if l := c.steps.read; l != nil {
 		if l.room > 0 {
@@ -320,7 +327,11 @@ func (r *reads) beginLong(c *Client, req *request) *longRead {
 	if code := req.op.code; code == jute.OpSetWatches || code == jute.OpSetWatches2 {
 		return &longRead{watches: beginWatches(req.body, code)}
 	}
-	if n := r.tree.Room(req.op.code, req.body, c.identities(), r.multiReadMax()); n > largeReply {
+	n := r.tree.Room(req.op.code, req.body, c.identities(), r.multiReadMax())
+	if req.op.code == jute.OpMultiRead {
+		n = max(n, 2*scanRoom) // it had room for scanRoom, and that isn't enough
+	}
+	if n > largeReply {
 		return &longRead{room: n + frameLengthSize + jute.ReplyHeaderSize}
 	}
 	path, _, _ := pathWatch(req.body)

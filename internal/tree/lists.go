@@ -73,10 +73,12 @@ func (t *Tree) appendChildrenTo(dst []byte, slot uint32, end int) []byte {
 	}
 	for c := n.first; c != 0; {
 		child := t.at(c)
-		dst = jute.AppendString(dst, t.name(child))
-		if c = child.next; len(dst) > end {
-			return nil
+		name := t.name(child)
+		if len(dst)+4+len(name) > end {
+			return nil // before dst grows: a name can be nearly as long as a request
 		}
+		dst = jute.AppendString(dst, name)
+		c = child.next
 	}
 	if n.children >= listChildrenMin {
 		t.lists.put(slot, dst[begin:])

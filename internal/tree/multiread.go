@@ -61,33 +61,35 @@ func (m *multiReads) next(t *Tree) (n int) {
 var endOfMulti = jute.AppendMultiEnd(nil)
 
 // AppendMultiRead answers multiRead, given the body of its request: the results of its operations, each with its own
-// code. The code is jute.ErrMarshallingError for a malformed body, and TooLong for results of more than bytesMax bytes.
+// code. The code is jute.ErrMarshallingError for a malformed body, TooLong for results of more than bytesMax bytes, and
+// NoRoom for results that dst has no room for: it needs what Room says, and if a list turns out to be longer, more.
 func (t *Tree) AppendMultiRead(dst []byte, body []byte, ids []jute.ID, bytesMax int) ([]byte, jute.Code) {
 	var ops multiReads
 	if !ops.check(body) {
 		return dst, jute.ErrMarshallingError
 	}
-	begin, end, known := len(dst), len(dst)+bytesMax, false
+	begin, end := len(dst), len(dst)+bytesMax
+	room := max(cap(dst), begin+roomMin)
 	var told verdicts
 	for n := ops.next(t); n > 0; n = ops.next(t) {
 		for i := range n {
 			slot, code := t.readableOf(ops.path[i], ids, &told)
+			size := 4 // of an error, and of an empty list
+			if code == jute.OK && ops.ops[i] == jute.OpGetData {
+				size = dataRoom(t.at(slot))
+			}
+			if len(dst)+size+2*multiHeaderSize > room {
+				if t.multiReadSize(body, ids, bytesMax) > bytesMax {
+					return dst, TooLong
+				}
+				return dst, NoRoom
+			}
 			switch {
 			case code != jute.OK:
 				e := jute.MultiResult{Op: jute.OpError, Err: code}
 				dst = e.Append(dst)
 			case ops.ops[i] == jute.OpGetData:
 				n := t.at(slot)
-				if need := len(dst) + 2*multiHeaderSize + dataRoom(n); !known && need > cap(dst) && need-begin > roomMin {
-					// Check the size of all results before dst grows.
-					switch size := t.multiReadSize(body, ids, bytesMax); {
-					case size > bytesMax:
-						return dst, TooLong
-					case !hasRoom(dst[:begin], size+multiHeaderSize):
-						return dst, NoRoom
-					}
-					known = true // lists may still turn out to be longer
-				}
 				if len(dst)+n.size() > end {
 					return dst, TooLong
 				}
@@ -96,11 +98,15 @@ func (t *Tree) AppendMultiRead(dst []byte, body []byte, ids []jute.ID, bytesMax 
 			default: // append a result with an empty list, and write the real list over the empty one
 				g := jute.MultiResult{Op: jute.OpGetChildren}
 				dst = g.Append(dst)
-				list := t.appendChildrenTo(dst[:len(dst)-4], slot, end)
-				if list == nil {
+				list := t.appendChildrenTo(dst[:len(dst)-4], slot, min(end, room))
+				switch {
+				case list != nil:
+					dst = list
+				case end <= room:
 					return dst, TooLong
+				default:
+					return dst, NoRoom
 				}
-				dst = list
 			}
 			if len(dst) > end {
 				return dst, TooLong

@@ -2,6 +2,8 @@ package tree
 
 import (
 	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/zooid-project/zooid/jute"
@@ -128,6 +130,34 @@ func TestMultiReadBound(t *testing.T) {
 				t.Errorf("results of %d bytes, of which there may be %d, in a room of %d: code %d, want %d",
 					results, most, room, code, want)
 			}
+		}
+	}
+}
+
+// TestLongNamesNeedRoom: a read whose reply doesn't fit into roomMin takes no more memory than that before it says so,
+// even if the first name alone is longer. Otherwise each of many connections could make a server hold such a name.
+func TestLongNamesNeedRoom(t *testing.T) { // not parallel: it counts what the process allocates
+	tr := New(Options{})
+	for i := range 3 {
+		createIn(t, tr, fmt.Sprintf("/%d%s", i, strings.Repeat("n", 800_000)), nil)
+	}
+	multi := jute.AppendMulti(nil, []jute.MultiOp{{Op: jute.OpGetChildren, Path: "/"}})
+	for name, read := range map[string]func(dst []byte) ([]byte, jute.Code){
+		"getChildren":  func(dst []byte) ([]byte, jute.Code) { return tr.AppendGetChildren(dst, "/", nil) },
+		"getChildren2": func(dst []byte) ([]byte, jute.Code) { return tr.AppendGetChildren2(dst, "/", nil) },
+		"multiRead":    func(dst []byte) ([]byte, jute.Code) { return tr.AppendMultiRead(dst, multi, nil, 4<<20) },
+	} {
+		const reads = 10
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range reads {
+			if _, code := read(nil); code != LongRead && code != NoRoom {
+				t.Fatalf("%s: code %d", name, code)
+			}
+		}
+		runtime.ReadMemStats(&after)
+		if each := (after.TotalAlloc - before.TotalAlloc) / reads; each > 2*roomMin {
+			t.Errorf("%s: a read that needs room takes %d bytes without it", name, each)
 		}
 	}
 }
