@@ -184,7 +184,7 @@ func (q *callQueue) pop() *call {
 	return k
 }
 
-// remove takes out the i-th call.
+// remove removes the i-th call.
 func (q *callQueue) remove(i int) {
 	mask := len(q.ring) - 1
 	for ; i < q.n-1; i++ {
