@@ -68,7 +68,7 @@ func (w *World) lines(by uint64, wrong wrongLine, about uint64) (lines []quorum.
 	return lines
 }
 
-// A destination is what an address leads to.
+// A destination is the server or listener that an address leads to.
 type destination struct {
 	at     *host // nil if there is no such machine
 	noName bool
@@ -106,7 +106,7 @@ func (w *World) atNameOf(id uint64) *host {
 	return w.twin.servers[id-1]
 }
 
-// addressOf returns by which address a server reaches another one.
+// addressOf returns the address by which a server reaches another one.
 func (s *host) addressOf(id uint64) string {
 	if m, ok := find(s.config, id); ok && len(m.Addrs) > 0 {
 		return m.Addrs[0]
