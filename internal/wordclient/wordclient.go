@@ -20,7 +20,7 @@ var ErrNoAnswer = errors.New("it closed the connection without an answer")
 // have told this server since it started: the addresses at which they accept clients, and that they belong to another
 // history. It also has what this server knows of two with the same id. zooid status and doctor read it, since server
 // lines in Apache's usual form don't have these addresses, and mntr, which reports it all, isn't permitted everywhere.
-// The file exists only while the server runs, so that reports from an earlier run aren't taken for present ones. A
+// The file exists only while the server runs, so that reports from an earlier run aren't mistaken for present ones. A
 // process that is killed leaves the file behind, so a reader must first check that the server answers.
 const ClientsFile = "clients.told"
 
