@@ -35,7 +35,7 @@ type call struct {
 
 	pool *sync.Pool // release puts the call there
 
-	// done receives a token, or is closed if shared, once res and err are set. It is nil if nobody waits for the call.
+	// done receives a token, or is closed if shared, once res and err are set. It is nil if no caller waits for the call.
 	done   chan struct{}
 	shared bool
 

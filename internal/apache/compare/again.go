@@ -169,8 +169,8 @@ func (c *comparison) againOfCopy(ctx context.Context, ensemble, copied Source, p
 	if err != nil {
 		return err
 	}
-	// An ensemble has what its copy has. Where Sync asks nobody, as of a copy that is compared with another one, it is
-	// waited for.
+	// An ensemble has everything that its copy has. Where Sync asks no server, as for a copy that is compared with another
+	// one, the comparison waits for it.
 	err = ensemble.Sync(ctx)
 	if errors.Is(err, ErrCopy) {
 		_, err = ensemble.Reach(ctx, behind, c.Patience)

@@ -176,7 +176,7 @@ func (l *life) giveUp() {
 }
 
 // without reports whether an ensemble of at least three servers has a majority of voters that work, without s:
-// that s doesn't is then no excuse for what clients feel who aren't connected to it.
+// that s doesn't is then no excuse for effects on clients that aren't connected to it.
 func (w *World) without(s *host) bool {
 	able := 0
 	for _, id := range w.voters {

@@ -18,7 +18,7 @@ type wrongLine int64
 const (
 	rightLine    wrongLine = iota
 	wrongName              // no such name
-	wrongPort              // nobody listens there
+	wrongPort              // no process listens there
 	wrongServer            // the address of another server
 	wrongRoute             // an address of no machine
 	wrongVoters            // the line is missing
@@ -72,7 +72,7 @@ func (w *World) lines(by uint64, wrong wrongLine, about uint64) (lines []quorum.
 type destination struct {
 	at     *host // nil if there is no such machine
 	noName bool
-	closed bool // nobody listens at that port
+	closed bool // no process listens at that port
 }
 
 // resolve returns where an address leads to.

@@ -20,7 +20,7 @@ import (
 // detected. The length is authenticated too. Until Unveil is called the bytes are also
 // encrypted: the hello, its answer and the messages about the ensemble's secret. Messages
 // and snapshots aren't encrypted, since that would double the cost of sealing, which is 2 %
-// of a write's cost on three servers. Users who need encryption can use TLS: over TLS, to
+// of a write's cost on three servers. Users that need encryption can use TLS: over TLS, to
 // which the proof is bound, messages and snapshots aren't sealed a second time.
 const (
 	recordSizeMax = 64 << 10 // of a record's bytes before they are sealed
