@@ -14,8 +14,8 @@ import (
 //
 // A follower without a leader campaigns at its turns until there is one. The followers
 // take turns by rank, so that their votes don't split. More than one turn may be needed:
-// the first server may lack the newest entry, so that only another can win, and a server
-// that hasn't noticed the loss yet refuses the pre-vote, or isn't connected yet.
+// the first server may lack the newest entry, so that only another can win, and a
+// pre-vote fails at servers that haven't noticed the loss or aren't connected yet.
 type failover struct {
 	turn  uint64 // tick of this server's next turn; 0 if there is a leader, or was never one
 	until uint64 // last tick of the turns; after it raft's election timeout applies
