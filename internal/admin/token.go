@@ -16,9 +16,8 @@ const (
 	tokenBytes  = 32
 )
 
-// A token is a secret that only users can read that can read the server's data anyway: its own user and root. A caller
-// on the same host shows by it that it is one of them, which neither its address nor an identity of its own choice
-// shows.
+// A token is a secret readable only by users that can read the server's data anyway: its own user and root. A caller on
+// the same host shows by it that it is one of them, which neither its address nor an identity of its own choice shows.
 type token struct {
 	path string // "" for none
 	text atomic.Pointer[string]

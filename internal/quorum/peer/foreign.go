@@ -17,7 +17,7 @@ type foreign struct {
 }
 
 // noteForeign records, for a refused connection, the history that its server belongs to, if the server is a member, has
-// proven the secret, and belongs to another history than this one.
+// proven its identity, and belongs to another history than this one.
 func (t *transport) noteForeign(a arrival) {
 	theirs := a.hello.cluster
 	if !byLineage(a.hello.kind) || a.hello.to != t.id || a.legacy() {
