@@ -4,9 +4,9 @@
 //
 //	jute              records, op codes, error codes, framing: both ends of the wire
 //	zk                the Go client; zk/recipe its recipes, zktest servers inside a test
-//	internal/auth     who are you, does this ACL admit you
+//	internal/auth     identities of connections, and ACLs
 //	internal/tree     the replicated state: znodes, sessions, quotas; pure
-//	internal/watch    who waits on which path; local to a server; pure
+//	internal/watch    which connection watches which path; local to a server; pure
 //	internal/storage  the data directory: log, snapshots, recovery, purge
 //	internal/quorum   raft: agrees on opaque entries
 //	internal/replica  a server's copy of the service: order of requests, sessions, events; pure

@@ -7,8 +7,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// OpenACL returns the list that grants everything to everybody. It is Apache's OPEN_ACL_UNSAFE, the usual list of a
-// program that has no need for another.
+// OpenACL returns the list that grants everything to everybody. It is Apache's OPEN_ACL_UNSAFE, the usual list of
+// programs without special needs.
 func OpenACL() []ACL { return WorldACL(PermAll) }
 
 // WorldACL returns the list that grants perms to everybody.
@@ -19,7 +19,7 @@ func WorldACL(perms Perm) []ACL { return jute.WorldACL(perms) }
 func CreatorACL() []ACL { return AuthACL(PermAll) }
 
 // AuthACL returns the list that grants perms to the identities that the client has proved by AddAuth, Options.Auth,
-// Options.SASL or a TLS certificate. The server replaces it by a list of these identities. A create or SetACL with it
+// Options.SASL or a TLS certificate. The server replaces it with a list of these identities. A create or SetACL with it
 // fails with ErrInvalidACL if there are none.
 func AuthACL(perms Perm) []ACL { return []ACL{{Perms: perms, ID: ID{Scheme: "auth"}}} }
 

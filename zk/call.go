@@ -35,7 +35,7 @@ type call struct {
 
 	pool *sync.Pool // release puts the call there
 
-	// done receives a token, or is closed if shared, once res and err are set. It is nil if nobody waits for the call.
+	// done receives a token, or is closed if shared, once res and err are set. It is nil if no caller waits for the call.
 	done   chan struct{}
 	shared bool
 
@@ -184,7 +184,7 @@ func (q *callQueue) pop() *call {
 	return k
 }
 
-// remove takes out the i-th call.
+// remove removes the i-th call.
 func (q *callQueue) remove(i int) {
 	mask := len(q.ring) - 1
 	for ; i < q.n-1; i++ {

@@ -101,15 +101,15 @@ func (c *Client) Detach() Session {
 	return c.Session()
 }
 
-// Session returns what identifies the session to servers. The ID is 0 before the first connection, and Timeout is then
-// the one requested. The result is a secret: anyone who has it can take over the session.
+// Session returns the identification of the session to servers. The ID is 0 before the first connection, and Timeout is
+// then the one requested. The result is a secret: anyone who has it can take over the session.
 func (c *Client) Session() Session {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	return Session{ID: c.s.id, Passwd: slices.Clone(c.s.passwd), Timeout: c.s.timing.session, LastZxid: c.s.zxidSeen}
 }
 
-// UpdateServers replaces the list of servers by those of connect, which must have no chroot. The client may move to
+// UpdateServers replaces the list of servers with those of connect, which must have no chroot. The client may move to
 // another server, with a probability that spreads all clients with the same list evenly. It moves in the background
 // once all requests that it has sent are answered, or after two seconds. UpdateServers doesn't wait. UpdateServers
 // fails if Options.SRV is set.
@@ -161,8 +161,8 @@ func (c *Client) sized(k *call, b []byte) (*call, error) {
 	return k, nil
 }
 
-// do sends k and waits, again if Options.Retry says so. On success the caller reads
-// k.res and releases k; on error the caller must not use k any more.
+// do sends k and waits, again if Options.Retry says so. On success the caller reads k.res
+// and releases k; after an error the caller must not use k.
 func (c *Client) do(ctx context.Context, k *call) error {
 	c.s.observe(ctx, k)
 	completed, err := c.try(ctx, k)

@@ -9,7 +9,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The errors that this client makes itself, besides the server's codes.
+// The errors that this client itself makes, in addition to the server's codes.
 var (
 	ErrClosed          = errors.New("the client is closed")
 	ErrWatchEnded      = errors.New("the watch has ended")

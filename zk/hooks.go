@@ -8,17 +8,17 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Hooks are functions that a client calls for counting or tracing what it does; each may be nil. Packages
+// Hooks are functions that a client calls for counting or tracing its work; each may be nil. Packages
 // [github.com/zooid-project/zooid/zk/zkotel] and [github.com/zooid-project/zooid/zk/zkprom], which are modules of their
 // own, make Hooks for OpenTelemetry and Prometheus.
 //
 // A hook must return at once and must not call methods of the client that wait. Several goroutines may call it at the
 // same time, also while other hooks run.
 type Hooks struct {
-	// Request is called once for each call of the program, when it ends: answered, failed, or given up by its caller.
-	// Retries by Options.Retry count as part of the same call. Calls that this client refuses because of their
-	// arguments aren't reported. ctx is the call's context. The hook runs on the caller's goroutine, but for calls of a
-	// Pipeline on the goroutine that reads the connection, which waits for it.
+	// Request is called once for each call of the program, when it ends: answered, failed, or abandoned by its caller.
+	// Retries by Options.Retry count as part of the same call. Calls that this client refuses because of their arguments
+	// aren't reported. ctx is the call's context. The hook runs on the caller's goroutine, but for calls of a Pipeline on
+	// the goroutine that reads the connection, which waits for it.
 	Request func(ctx context.Context, r RequestEnd)
 
 	// Connect is called when an attempt to connect to a server has ended. server is the host:port in the list of
@@ -137,7 +137,7 @@ func joinHooks(all []Hooks) Hooks {
 	return joined
 }
 
-// An observation collects what Hooks.Request is told about a call. It is nil if there is no such hook.
+// An observation collects the facts about a call for Hooks.Request. It is nil if there is no such hook.
 type observation struct {
 	ctx      context.Context
 	begun    time.Time

@@ -110,7 +110,7 @@ type timing struct {
 	connect time.Duration // bounds one attempt with its handshake: the timeout divided by the number of servers
 	read    time.Duration // the connection is closed after this silence of the server: 2/3
 	ping    time.Duration // the client pings after this silence of its own
-	expiry  time.Duration // the session is given up after this silence of all servers: 4/3
+	expiry  time.Duration // the session is abandoned after this silence of all servers: 4/3
 }
 
 // connectMin is the least time for an attempt, for lists with many servers.
@@ -123,7 +123,7 @@ func timingOf(session time.Duration, servers int) timing {
 	t := timing{session: session}
 	t.connect = max(session/time.Duration(max(servers, 1)), connectMin)
 	t.read = session / 3 * 2
-	// Half the time for which the server may be silent, less a margin for the network.
+	// Half the time that the server may be silent, less a margin for the network.
 	t.ping = min(t.read/2-min(t.read/8, time.Second), pingMax)
 	t.expiry = session / 3 * 4
 	return t

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// A mailbox is the queue between the connection's reader, which must never wait, and a user who may be slow. It holds
-// up to max items. When one more arrives, the result of overflow replaces them all.
+// A mailbox is the queue between the connection's reader, which must never wait, and a user, which may be slow. It
+// holds up to max items. When one more arrives, the result of overflow replaces them all.
 type mailbox[T any] struct {
 	max      int
 	overflow func(dropped []T) T

@@ -91,7 +91,7 @@ func (c *Client) multiCall(op jute.Op, ops []MultiOp) (*call, error) {
 	for i := range abs {
 		abs[i].Path = ops[i].Path
 	}
-	k.ops = abs // a reply may come when the caller has given up and uses ops for something else
+	k.ops = abs // a reply may come after the caller has given up and reused ops
 	return c.sized(k, req)
 }
 

@@ -13,7 +13,7 @@ var errBrokenPipeline = errors.New("not sent: the pipeline's connection was lost
 // A pin ties calls to one connection. The session's lock guards it.
 type pin struct{ epoch int64 }
 
-// A Pipeline sends calls one after the other without waiting for replies, and returns a Future for each. The ensemble
+// A Pipeline sends calls one after another without waiting for replies, and returns a Future for each. The ensemble
 // applies the writes in the order of the calls. When the connection is lost, every unanswered call fails, and so does
 // every later one. So no write is applied after an earlier one of the same pipeline was lost. Nothing is retried; the
 // program starts another pipeline.

@@ -68,7 +68,7 @@ func (c *Client) GetACL(ctx context.Context, path string) ([]ACL, Stat, error) {
 }
 
 // Sync waits until the server that this client is connected to has applied all writes that were acknowledged before the
-// call, so that later reads see them. path only has to be valid; it doesn't limit what is synchronized.
+// call, so that later reads see them. path must only be valid; it doesn't limit the synchronization.
 func (c *Client) Sync(ctx context.Context, path string) error {
 	k, err := c.pathCall(jute.OpSync, path)
 	return nothingOf(c.run(ctx, k, err))

@@ -218,7 +218,7 @@ func (s *session) seekFull(ctx context.Context, l *link) {
 	}
 }
 
-// isFull asks server by a four-letter word whether it takes writes.
+// isFull asks server by a four-letter word whether it accepts writes.
 func (s *session) isFull(ctx context.Context, server string) bool {
 	ctx, cancel := context.WithTimeout(ctx, seekTimeout)
 	defer cancel()

@@ -224,7 +224,7 @@ func (s *session) failCalls(server string, cause, why error) {
 		if k.watch != nil {
 			s.watches.arrived(k.abs)
 		}
-		if k.shared && k.seen != nil { // nobody else reports it; see Pipeline
+		if k.shared && k.seen != nil { // nothing else reports it; see Pipeline
 			s.after = append(s.after, func() { s.ended(k, true, k.err) })
 		}
 		k.finish()

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Sessions provides Clients one after the other: when a session has expired, the next call of Client opens a new one.
-// All users of one Sessions share its current session. Several goroutines may call its methods at once. Recipes that
-// last as long as the process, such as elections, memberships and caches, take a Sessions.
+// Sessions provides Clients one after another: when a session has expired, the next call of Client opens a new one. All
+// users of one Sessions share its current session. Several goroutines may call its methods at once. Recipes that last
+// as long as the process, such as elections, memberships and caches, take a Sessions.
 type Sessions struct {
 	open func() (*Client, error)
 

@@ -55,9 +55,9 @@ func srvDomain(name string) string {
 	return name
 }
 
-// checkSRVHost refuses a host outside the domain of the SRV records. Its certificate would prove nothing: an attacker
-// who forges a DNS answer can name a host that they have a certificate for. Only the owner of the domain can get
-// certificates for hosts in it.
+// checkSRVHost refuses a host outside the domain of the SRV records. Its certificate would prove nothing: a forged DNS
+// answer can name a host for which the attacker has a certificate. Only the owner of the domain can get certificates
+// for hosts in it.
 func checkSRVHost(srv, host string) error {
 	host, domain := strings.ToLower(host), srvDomain(srv)
 	if srv == "" || host == domain || domain != "" && strings.HasSuffix(host, "."+domain) {

@@ -106,7 +106,7 @@ const (
 	updatePauseMax = 100 * time.Millisecond
 )
 
-// Update replaces the value at path by the result of change and returns the new value. If another client changes the
+// Update replaces the value at path with the result of change and returns the new value. If another client changes the
 // znode meanwhile, Update reads it again and calls change again, until it succeeds or ctx ends. It fails with ErrNoNode
 // if there is no such znode. If change fails, Update writes nothing and returns the error unchanged. After a lost
 // connection MaybeApplied may hold for the error; package recipe's Value applies each change exactly once.

@@ -1,5 +1,5 @@
 // Package key implements the scheme "key", Apache ZooKeeper's sample provider: it admits
-// whoever knows a multiple of the number in the znode /key. It shows how to write a
+// clients that know a multiple of the number in the znode /key. It shows how to write a
 // provider; use another to protect anything.
 package key
 

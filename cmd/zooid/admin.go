@@ -90,8 +90,8 @@ func adminOptions(cfg *config.Config, again *reloader, of *server.Options, log *
 	return o, nil
 }
 
-// ownHosts returns the names by which the configuration calls this host and the other servers', and those by which it
-// says that callers reach them, in lower case.
+// ownHosts returns, in lower case, the configured names of this host and of the other servers' hosts, including
+// additional names for callers.
 func ownHosts(cfg *config.Config) []string {
 	names := []string{strings.ToLower(cfg.Admin.Host)}
 	for _, name := range cfg.Admin.HostNames {

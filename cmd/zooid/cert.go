@@ -56,7 +56,7 @@ type certCall struct {
 	days            int
 	superuser, json bool
 	given           []string // the flags, by name
-	words           []string // what follows the action
+	words           []string // the arguments after the action
 }
 
 // runCert issues, renews, lists and revokes certificates.
@@ -155,7 +155,7 @@ func (c *certCall) check() error {
 	return nil
 }
 
-// run does what was asked.
+// run carries out the action.
 func (c *certCall) run(now time.Time, stdout io.Writer) error {
 	q := setup.Request{Dir: c.dir, Days: c.days, Superuser: c.superuser, Now: now}
 	switch c.action {
@@ -188,7 +188,7 @@ func (c *certCall) run(now time.Time, stdout io.Writer) error {
 	return err
 }
 
-// printIssued says what was written, and what to do with it.
+// printIssued lists the written files, and says what to do with them.
 func printIssued(c setup.Certificate, stdout io.Writer) {
 	fmt.Fprintf(stdout, "wrote %s: %s of %s until %s, serial number %s\n", c.Folder,
 		map[string]string{"server": "the server's certificate", "application": "the application's certificate",
@@ -202,7 +202,7 @@ func printIssued(c setup.Certificate, stdout io.Writer) {
 	fmt.Fprintf(stdout, "give the folder to the application only; ACLs name it as x509:%s\n", c.Subject)
 }
 
-// revoke revokes, and says what makes it count.
+// revoke revokes, and says how that takes effect.
 func (c *certCall) revoke(now time.Time, stdout io.Writer) error {
 	revoked, list, err := setup.Revoke(c.dir, c.words[0], now)
 	if err != nil {

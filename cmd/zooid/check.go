@@ -69,7 +69,7 @@ func runCheck(args []string, stdout, stderr io.Writer) int {
 		max(*limit, 1)
 	opt.DeliveryMax = *delivery
 	opt.LocalSessions, opt.EphemeralsRefused = *local || *upgrading, *local && !*upgrading
-	// Hardly anything becomes garbage: what is read stays in use until the end.
+	// Hardly any memory becomes garbage: the histories stay in use until the end.
 	defer debug.SetGCPercent(debug.SetGCPercent(checkGCPercent))
 	told := terminal.NewProgress(stderr)
 	opt.Progress = checking(told)
@@ -106,8 +106,8 @@ func checking(line *terminal.Progress) func(done, total int) {
 	}
 }
 
-// readHistories reads and merges the files. A truncated file is checked as far as it
-// goes: a client that was killed leaves such a file.
+// readHistories reads and merges the files. A truncated file is checked up to its end: a
+// killed client leaves such a file.
 func readHistories(names []string, stderr io.Writer, told *terminal.Progress) (*history.History, error) {
 	defer told.End()
 	var parts []*history.History

@@ -169,8 +169,8 @@ func runAdminCommand(flags *flag.FlagSet, help string, query func() (url.Values,
 	return s, answer, 0
 }
 
-// identity says who asks: the one that the command line names, itself or by a profile; else the reader of the admin
-// server's token; else the one that the environment names, who may be of an application.
+// identity determines the caller's identity: the one that the command line names, directly or by a profile; else the
+// reader of the admin server's token; else the one that the environment names, which may be an application's.
 func (s *localServer) identity() (string, error) {
 	r := s.reach.Reach()
 	flagged := len(r.Identities()) > 0 || r.Keys.Location != ""

@@ -29,12 +29,12 @@ ZOO_MY_ID and ZOO_SERVERS; docs/migration.md has the table. A variable that can'
 applied is an error.
 `
 
-// A container is where a server finds what the scripts of an image read.
+// A container holds a server's view of the things that an image's scripts read.
 type container struct {
 	env     map[string]string
 	conf    string // the directory of zoo.cfg, unless ZOO_CONF_DIR names another
 	own     string // the zoo.cfg of Zooid's image
-	scripts string // what the official image would run first
+	scripts string // the scripts that the official image would run first
 	log     *slog.Logger
 }
 
@@ -135,7 +135,7 @@ func (c *container) environmentFiles() error {
 func (c *container) writeMyID(file, id string) error {
 	cfg, err := config.LoadAny(file, nil)
 	if err != nil || len(cfg.Quorum.Members.Servers) == 0 {
-		return nil // the server tells what is wrong with it
+		return nil // the server reports what is wrong with it
 	}
 	path := filepath.Join(cfg.Storage.DataDir, "myid")
 	said := c.env["ZOO_MY_ID"] + c.env["ZOO_SERVER_ID"] // FromImage has refused both at once

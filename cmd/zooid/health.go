@@ -75,7 +75,7 @@ func runHealth(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// aliveness is readiness for callers who only ask whether the server answers.
+// aliveness is readiness for callers that only ask whether the server answers.
 func (s *localServer) aliveness(ctx context.Context) ([]admin.Reason, error) {
 	if !s.cfg.Admin.Enabled {
 		return s.readinessByWord(ctx)
@@ -120,7 +120,7 @@ func (s *localServer) readyPage(ctx context.Context) (page ready, err error) {
 	return page, nil
 }
 
-// whoServes asks whoever answers at the addresses of cfg what it is, and why it doesn't serve.
+// whoServes asks the server that answers at the addresses of cfg for its state, and why it doesn't serve.
 func whoServes(ctx context.Context, cfg *config.Config) (a proof.Answer, err error) {
 	s := localServer{cfg: cfg}
 	var reasons []admin.Reason

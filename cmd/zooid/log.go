@@ -45,7 +45,7 @@ crash has cut short at the log's end is not damage: no client was told of it.
 // exitDamaged is the exit code for a directory that is damaged or incomplete.
 const exitDamaged = 4
 
-// runLog prints what a data directory holds.
+// runLog prints the content of a data directory.
 func runLog(args []string, stdout, stderr io.Writer) int {
 	o := txnlog.Options{Reconfigure: changeMembers}
 	var snapshot, files, repair bool

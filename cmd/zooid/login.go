@@ -21,11 +21,11 @@ import (
 // It may be missing from the file.
 const sectionDefault = "Server"
 
-// logins are the mechanisms by which clients can log in with SASL, and the users who can.
+// logins are the SASL mechanisms by which clients can log in, and the users.
 type logins struct {
 	mechanism sasl.Mechanism
 	secrets   map[string]string // by user of the login file: the password or its SCRAM verifier
-	tickets   bool              // users who aren't in the login file can log in by Kerberos
+	tickets   bool              // users that aren't in the login file can log in by Kerberos
 	note      string            // why the section's Kerberos module isn't used; "" if it is, or if there is none
 }
 
@@ -80,7 +80,7 @@ func loginMechanism(a *config.Auth) (*logins, error) {
 	return l, nil
 }
 
-// warn logs what of the login file isn't used.
+// warn logs the unused parts of the login file.
 func (l *logins) warn(log *slog.Logger) {
 	if l.note != "" {
 		log.Warn("no client can log in by Kerberos: the login file's Kerberos module can't be used, but isn't required; the other users of its section can log in",

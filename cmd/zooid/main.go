@@ -46,7 +46,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	if c, ok := find(args[0]); ok {
 		if len(args) == 2 && slices.Contains([]string{"-h", "-help", "--help"}, args[1]) {
-			return c.run([]string{"-h"}, stdout, stdout) // what was asked for is no error
+			return c.run([]string{"-h"}, stdout, stdout) // a requested help text is no error
 		}
 		if c.name != "cli" {
 			stderr = synopsis{stderr, c.name}
@@ -68,7 +68,7 @@ type synopsis struct {
 	command string
 }
 
-// Unwrap returns what the errors go to, which may be a terminal.
+// Unwrap returns the destination of errors, which may be a terminal.
 func (s synopsis) Unwrap() io.Writer { return s.Writer }
 
 func (s synopsis) Write(p []byte) (int, error) {

@@ -107,7 +107,7 @@ func changeMembers(current string, req *jute.ReconfigRequest, zero bool) (string
 	return withoutVersion(next), jute.OK
 }
 
-// shown returns what the four-letter word conf shows about the ensemble.
+// shown returns the values that the four-letter word conf shows about the ensemble.
 func shown(q *config.Quorum) server.ShownEnsemble {
 	var quorum, election []string
 	self, _ := q.Members.Find(q.MyID)

@@ -50,7 +50,7 @@ func asMyID(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// logLevel returns what log.level means.
+// logLevel returns the level of log.level.
 func logLevel(name string) slog.Level {
 	switch name {
 	case "debug":
@@ -68,7 +68,7 @@ func logLevel(name string) slog.Level {
 type observers struct {
 	metrics   endpoint
 	listeners []net.Listener // of the endpoint
-	hosts     []string       // names by which Prometheus may ask without TLS, besides those of every host; nil: any
+	hosts     []string       // names by which Prometheus may ask without TLS, in addition to those of every host; nil: any
 }
 
 // observe opens the ports that the configuration asks for. It adds the stores of a TLS endpoint to the server's.

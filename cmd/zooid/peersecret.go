@@ -20,7 +20,7 @@ import (
 
 const (
 	// secretLengthMin is the minimum length of a secret: a shorter one can be guessed from the proof that a server makes
-	// to whoever answers at another server's address.
+	// to any process at another server's address.
 	secretLengthMin = 20
 	// secretFileMax bounds a secret file, in bytes.
 	secretFileMax = 16 << 10

@@ -108,7 +108,7 @@ func placeOf(name string) (p newensemble.Place, cfg *config.Config, err error) {
 	return p, cfg, nil
 }
 
-// show prints what the servers have.
+// show prints the servers' data.
 func (r *rescue) show(names []string) error {
 	var all []*newensemble.Survivor
 	for _, name := range names {
@@ -160,7 +160,7 @@ func (r *rescue) describe(s *newensemble.Survivor) {
 	fmt.Fprintln(r.out)
 }
 
-// losses describes what may be lost if only n servers are left.
+// losses describes possible losses if only n servers are left.
 func (r *rescue) losses(best *newensemble.Survivor, n int) string {
 	voters := votersOf(best)
 	var b strings.Builder

@@ -32,17 +32,18 @@ var reloadableLogins = []string{
 	"security.auth_to_local", "kerberos.removeHostFromPrincipal", "kerberos.removeRealmFromPrincipal",
 }
 
-// A reloader reads a server's configuration again, and puts in force what can be changed
-// while it runs: the keys in reloadable, and what is in the key and trust stores.
+// A reloader reads a server's configuration again, and puts in force the parts that can
+// be changed while it runs: the keys in reloadable, and the content of the key and trust
+// stores.
 type reloader struct {
 	args  []string
 	log   *slog.Logger
 	level *slog.LevelVar // of log; nil for one that doesn't change
 
 	mu     sync.Mutex
-	began  *config.Config // what the server was started with
-	now    *config.Config // what was read last
-	given  *config.Config // what the running server was opened with
+	began  *config.Config // the configuration at the server's start
+	now    *config.Config // last read
+	given  *config.Config // opened by the running server
 	stores []server.Stores
 	logins *sasl.Following // nil if there is no login file
 	server *server.Server  // nil while there is none

@@ -100,7 +100,7 @@ func peerPortOptions(q *config.QuorumTLS, log *slog.Logger) keystore.Options {
 	return o
 }
 
-// storesOf returns the stores of a port, which what names.
+// storesOf returns the stores of the port named what.
 func storesOf(what string, port *keystore.Port) server.Stores {
 	return server.Stores{Of: what, Refresh: port.Refresh, Ends: port.Ends, Unreadable: port.Unreadable}
 }
@@ -124,11 +124,12 @@ func portOptions(t *config.TLS, what string, log *slog.Logger) keystore.Options 
 	}
 }
 
-// storesPoll is the interval between checks of the key and trust stores while nobody connects.
+// storesPoll is the interval between checks of the key and trust stores while no client connects.
 const storesPoll = 10 * time.Second
 
 // pollStores checks the stores of ports periodically, as each connection does (see
-// keystore.Port.Config), so that a withdrawn certificate is logged even if nobody connects.
+// keystore.Port.Config), so that a withdrawn certificate is logged even if no client
+// connects.
 func pollStores(done <-chan struct{}, every time.Duration, ports ...*tls.Config) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

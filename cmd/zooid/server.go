@@ -343,7 +343,7 @@ func snapshotsKept(s *config.Storage) int {
 	return s.SnapRetainCount
 }
 
-// bindRetries returns how often a port is tried again whose host's name isn't known; negative for ever.
+// bindRetries returns how often a port with an unknown host name is tried again; negative means forever.
 func bindRetries(q *config.Quorum) int {
 	if q.BindRetries == 0 {
 		return -1

@@ -76,7 +76,7 @@ func userName() string {
 	return u.Username
 }
 
-// listSkips prints the decisions recorded beside a log.
+// listSkips prints the decisions recorded next to a log.
 func listSkips(dir string, w io.Writer) error {
 	all, err := storage.Skips(storage.OS{}, dir, 0)
 	if err != nil {

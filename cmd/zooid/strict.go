@@ -11,7 +11,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// logRisks logs, once, what the configuration leaves unprotected.
+// logRisks logs, once, the things that the configuration leaves unprotected.
 func logRisks(cfg *config.Config, log *slog.Logger) {
 	if cfg.PeersUnproved() {
 		log.Warn("ANYBODY WHO CAN REACH THE PORTS BETWEEN THE SERVERS DURING THEIR FIRST START CAN BECOME ONE OF THEM: neither sslQuorum=true nor quorum.secretFile is set", "code", "ZD-1231")

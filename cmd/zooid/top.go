@@ -39,7 +39,7 @@ it shows the rates once. -n sets how often, -i the interval, -k how many of each
 Exit codes: 0 shown, 1 the server shows nothing, 2 not reachable or wrong arguments.
 `
 
-// runTop shows what servers do.
+// runTop shows the servers' activity.
 func runTop(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("top", flag.ContinueOnError)
 	out := screen.New(stdout, stdout)
@@ -128,5 +128,5 @@ func topWhom(arg string, reach *cli.Access) (*top.Whom, error) {
 	return &top.Whom{Admin: admin}, err
 }
 
-// serverDefault is whom tools ask if nothing says anybody.
+// serverDefault is the server that tools ask by default.
 const serverDefault = "localhost:2181"

@@ -25,7 +25,7 @@ var buildDate = ""
 // mntr, and some of them compare it.
 const protocolVersion = "3.9.5"
 
-// versionText returns what srvr, stat, mntr and envi print, in Apache's form
+// versionText returns the version that srvr, stat, mntr and envi print, in Apache's form
 // MAJOR.MINOR.MICRO-REVISION, built on DATE. There is always a date, because clients
 // parse it.
 func versionText() string {

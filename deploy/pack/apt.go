@@ -68,7 +68,7 @@ func writeAPT(debs []string, s *signer, at time.Time, dir string) error {
 		os.WriteFile(filepath.Join(top, "InRelease"), around, 0o644))
 }
 
-// aptEntry returns a package's architecture and its entry in the list: what it says about itself, and where it is.
+// aptEntry returns a package's architecture and its entry in the list: its own description, and its place.
 func aptEntry(deb string) (arch, entry string, err error) {
 	b, err := os.ReadFile(deb)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 // contents lists what a .deb or .rpm installs, one file per line, sorted by path, followed by the digests of its
 // scripts: "0640 root root conf sha256:… /etc/zooid/zoo.cfg". It reads the files themselves, not only the package's
-// metadata. Directories are left out: an .rpm lists only those that it owns.
+// metadata. Directories are omitted: an .rpm lists only those that it owns.
 func contents(file string) (lines []string, err error) {
 	b, err := os.ReadFile(file)
 	if err != nil {

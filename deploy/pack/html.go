@@ -31,10 +31,10 @@ type book struct {
 	title  string
 	text   []byte
 	doc    ast.Node
-	ids    map[string]bool // what links can name on it
+	ids    map[string]bool // the names that links to it can have
 }
 
-// A library is the books, and what their links are judged by.
+// A library is the books, and the facts by which their links are judged.
 type library struct {
 	root    string // the folder of the repository
 	ref     string // the commit or tag that links to the project's site name

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// imageUser is the user id of the server in a container; nobody else uses it.
+// imageUser is the user id of the server in a container; no other process uses it.
 const imageUser = "65532"
 
 // A descriptor identifies a blob, as in OCI's image specification.
@@ -135,7 +135,7 @@ func writeImage(dir, arch, version string, at time.Time, file string) error {
 	return os.WriteFile(file, image, 0o644)
 }
 
-// filesBelow returns the folder dir and what is in it as the folder to, sorted by name.
+// filesBelow returns the folder dir and its content as the folder to, sorted by name.
 func filesBelow(dir, to string) (entries []entry, err error) {
 	err = filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -14,8 +14,8 @@ import (
 // signatures are the files of a release that vouch for the others.
 var signatures = []string{"SHA256SUMS", "SHA256SUMS.asc", publicKey, publicKeyBare}
 
-// signRelease makes a release of what is in dir: its .rpm packages get signatures, repositories of the
-// packages are made in apt and rpm, and the checksums of its files are signed. The public key is beside them.
+// signRelease makes a release of the files in dir: its .rpm packages get signatures, repositories of the packages are
+// made in apt and rpm, and the checksums of its files are signed. The public key is next to them.
 func signRelease(key string, passphrase []byte, at time.Time, dir string) error {
 	s, err := newSigner(key, passphrase, at)
 	if err != nil {

@@ -189,7 +189,7 @@ func xmlOf(v any) ([]byte, error) {
 	return append([]byte(xml.Header), append(b, '\n')...), err
 }
 
-// rpmListed returns what a repository says about a package.
+// rpmListed returns a repository's description of a package.
 func rpmListed(file string, at time.Time) (rpmPackage, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -238,7 +238,7 @@ func rpmListed(file string, at time.Time) (rpmPackage, error) {
 	return p, nil
 }
 
-// rpmEntriesOf returns what a package provides or requires, without what it requires of rpm itself.
+// rpmEntriesOf returns a package's entries of provided or required things, without requirements on rpm itself.
 func rpmEntriesOf(h rpmHeader, names, flags, versions uint32) (all rpmEntries) {
 	is, of := h.numbers(flags), h.texts(versions)
 	for i, name := range h.texts(names) {

@@ -31,8 +31,8 @@ type property struct {
 	Value string `json:"value"`
 }
 
-// writeSBOM writes an SBOM in CycloneDX 1.5 with what the compiler recorded in a program: its modules with their
-// versions and checksums, and Go's own version.
+// writeSBOM writes an SBOM in CycloneDX 1.5 from the compiler's record in a program: its modules with their versions
+// and checksums, and Go's own version.
 func writeSBOM(w io.Writer, program, version string) error {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {

@@ -101,7 +101,7 @@ func (s *signer) clear(text []byte) ([]byte, error) {
 	return append(b.Bytes(), '\n'), nil
 }
 
-// armored returns what write writes, armoured as a block of the given type, with the checksum that old versions of rpm
+// armored returns write's output, armoured as a block of the given type, with the checksum that old versions of rpm
 // want.
 func armored(block string, write func(io.Writer) error) ([]byte, error) {
 	var b bytes.Buffer

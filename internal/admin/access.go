@@ -7,10 +7,10 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// certified is the scheme by which a caller is who its certificate says.
+// certified is the scheme of callers identified by their certificates.
 const certified = "x509"
 
-// Apache's error texts for callers who aren't permitted.
+// Apache's error texts for callers without permission.
 const (
 	errAuthMissing   = "Auth info is missing for the command"
 	errUnauthorized  = "Not authorized"
@@ -26,10 +26,10 @@ var allPermissions = []jute.Perm{jute.PermRead, jute.PermWrite, jute.PermCreate,
 
 // permitted reports whether the caller may run a guarded command. If not, it answers the call, checking in Apache's
 // order: first for a missing header, then for invalid credentials, then for a missing permission. Unlike Apache it
-// requires that somebody has named the caller: by the server's token, as a superuser, or in the ACL of the root. An
-// identity that everybody can make up, such as digest with any name and password, shows nothing while that ACL admits
-// everybody. Unlike Apache too, it takes a caller that has shown a certificate for its bearer without a header; a
-// browser shows its user's certificate to whoever sends it here, so not if another site's page did.
+// requires that the caller is named: by the server's token, as a superuser, or in the ACL of the root. An identity that
+// any caller can make up, such as digest with any name and password, proves nothing while that ACL admits everybody.
+// Also unlike Apache, a caller with a certificate needs no header; but a browser shows its user's certificate at any
+// page's request, so that doesn't hold for a request from another site's page.
 func (c *call) permitted() bool {
 	header := c.req.Header.Get(authHeader)
 	if header == "" && c.req.TLS != nil && len(c.req.TLS.PeerCertificates) > 0 && !fromElsewhere(c.req) {

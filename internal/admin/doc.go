@@ -7,8 +7,8 @@
 //  1. the limits of the listener: connections, TLS, size and time of the header (internal/socket/port.go)
 //  2. the method: TRACE is refused, the others go by path (http.go)
 //  3. the command: does it exist, and is the server up (command.go)
-//  4. who asks, for the commands that show or change everything (access.go)
-//  5. the method that the command takes, then the command itself
+//  4. the caller's permission, for the commands that show or change everything (access.go)
+//  5. the method that the command accepts, then the command itself
 //
 // Headers added by proxies aren't trusted: the caller's address is that of the connection.
 package admin

@@ -51,8 +51,8 @@ func (c *call) votingView() {
 	c.set("current_config", view)
 }
 
-// observers lists the servers that follow this one without a vote: on the leader these are all of them, since nobody
-// follows another server. Apache's counters of their connections are 0: peers share connections here.
+// observers lists the servers that follow this one without a vote: on the leader these are all of them, since no server
+// follows another one. Apache's counters of their connections are 0: peers share connections here.
 func (c *call) observers() {
 	list, synced := array{}, 0
 	for _, p := range c.of.Quorum().Followers {

@@ -32,8 +32,7 @@ const (
 	// rejected before any of it is read. Each restoreStep of the body may take bodyTimeout.
 	restoreBytesMax = 1 << 30
 	restoreStep     = 1 << 20
-	// answerTimeout ends an answer that nobody reads. An answer that streams a file may take that long for each
-	// streamStep.
+	// answerTimeout ends an unread answer. An answer that streams a file may take that long for each streamStep.
 	answerTimeout = 30 * time.Second
 	// connectionsMax bounds the connections. Only few clients inspect a server.
 	connectionsMax = 100

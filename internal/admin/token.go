@@ -16,7 +16,7 @@ const (
 	tokenBytes  = 32
 )
 
-// A token is a secret that those alone can read who can read the server's data anyway: its user and root. A caller on
+// A token is a secret readable only by users that can read the server's data anyway: its own user and root. A caller on
 // the same host shows by it that it is one of them, which neither its address nor an identity of its own choice shows.
 type token struct {
 	path string // "" for none

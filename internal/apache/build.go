@@ -74,7 +74,7 @@ func buildOf(s *files.State, epoch int64, emulate353 bool, o tree.Options, sessi
 // errLarge is the error for data that is too large for a Zooid snapshot.
 var errLarge = errors.New("its data exceeds the limit for a znode")
 
-// foreign converts a znode to what the tree takes.
+// foreign converts a znode to the tree's form.
 func foreign(s *files.State, z *files.Znode, emulate353 bool) (f tree.Foreign, err error) {
 	if len(z.Data) > files.DataBytesMax {
 		return f, fmt.Errorf("%w: %d bytes of at most %d. Shrink it on the running Apache server", errLarge, len(z.Data),

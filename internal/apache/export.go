@@ -15,10 +15,10 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// ExportOptions say what to export, and where to.
+// ExportOptions select the source and the target of an export.
 type ExportOptions struct {
 	// Dirs are a data directory, and the log's if it is separate. A server may be running on them. Exactly one of Dirs,
-	// Snapshot and Fetch says what is exported.
+	// Snapshot and Fetch is the source.
 	Dirs []string
 	// Snapshot is a Zooid snapshot file, as the admin server streams it, possibly compressed with gzip.
 	Snapshot string
@@ -34,7 +34,7 @@ type ExportOptions struct {
 	Stage func(what string)
 }
 
-// An Exported says what was exported.
+// An Exported describes the exported data.
 type Exported struct {
 	Zxid        int64
 	Epoch       int64
@@ -115,7 +115,7 @@ func Content(t *tree.Tree) *files.Content {
 	return c
 }
 
-// check reads back what was written, as Apache does.
+// check reads the written files back, as Apache does.
 func (e *Exported) check(dir string, sessions []files.Session, noDigest bool) error {
 	state, report, err := files.Load(files.Options{Dir: dir})
 	switch {

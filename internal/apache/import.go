@@ -19,11 +19,11 @@ import (
 	"github.com/zooid-project/zooid/internal/treeload"
 )
 
-// ImportOptions say what to import, and where to.
+// ImportOptions select the source and the target of an import.
 type ImportOptions struct {
 	Apache files.Options
 	// Dir becomes the data directory, LogDir that of its log; empty for the same. They may be
-	// Apache's own: its files stay as they are beside the new ones.
+	// Apache's own: its files stay unchanged next to the new ones.
 	Dir, LogDir string
 	// Voters are the voting servers that start with the same data directory; empty for a standalone server, which
 	// others may join.
@@ -37,7 +37,7 @@ type ImportOptions struct {
 	Stage func(what string)
 }
 
-// An Imported says what was imported.
+// An Imported describes the imported data.
 type Imported struct {
 	*files.Report
 	Zxid     int64  // the last zxid that clients may have seen
@@ -55,8 +55,8 @@ func (e *MismatchError) Error() string {
 		"or import this one anyway with -accept-mismatch", e.Where, uint64(e.Zxid), e.Apache, e.Tree)
 }
 
-// Import makes a data directory of what an Apache server would load. It reads back and compares what it has written
-// before moving it into place. Apache's files are only read.
+// Import makes a data directory from the data that an Apache server would load. It reads the written files back and
+// compares them before moving them into place. Apache's files are only read.
 func Import(o ImportOptions) (*Imported, error) {
 	if err := o.Free(); err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (o *ImportOptions) Make(state *files.State, epoch int64) (*Made, error) {
 // Write writes the data directory, reads it back and compares.
 func (m *Made) Write() error { return m.o.write(m.cluster, m.tree, m.Digest, true) }
 
-// Rehearse does what Write does, but leaves nothing behind.
+// Rehearse is like Write, but leaves nothing behind.
 func (m *Made) Rehearse() error { return m.o.write(m.cluster, m.tree, m.Digest, false) }
 
 func (o *ImportOptions) stage(what string) {
@@ -147,7 +147,7 @@ func newCluster() (uint64, error) {
 // back, a server finds nothing, and Import starts over.
 const unfinishedName = "import-unfinished"
 
-// write writes the files in directories beside their places, reads them back, and moves them there if stay is set.
+// write writes the files in directories next to their places, reads them back, and moves them there if stay is set.
 func (o *ImportOptions) write(cluster uint64, t *tree.Tree, digest uint64, stay bool) error {
 	dirs := o.dirs()
 	made := slices.Clone(dirs)

@@ -8,7 +8,7 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// NoForm lists what Apache can't represent of a tree, or treats differently.
+// NoForm lists the parts of a tree that Apache can't represent, or treats differently.
 type NoForm struct {
 	Strangers int      // sessions whose password isn't Apache's: their clients get new sessions
 	TTLs      int      // TTL znodes, which need extendedTypesEnabled
@@ -31,7 +31,7 @@ var rules = []string{"/zookeeper/limits", "/zookeeper/policy"}
 // apacheSchemes are the ACL schemes that Apache has built in or with one of its own authProviders.
 var apacheSchemes = []string{"world", "auth", "digest", "ip", "sasl", "x509", "super", "ensemble", "key"}
 
-// Survey returns what Apache can't represent of a tree.
+// Survey returns the parts of a tree that Apache can't represent.
 func Survey(t *tree.Tree) (n NoForm) {
 	t.Sessions(func(s tree.Session) bool {
 		if s.Passwd != files.Passwd(s.ID) {

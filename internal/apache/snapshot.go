@@ -15,11 +15,11 @@ import (
 // apacheMagic begins an uncompressed Apache snapshot file, as Apache's admin server streams it.
 const apacheMagic = "ZKSN"
 
-// plainBytesMax bounds a snapshot that gzip has compressed: somebody may have sent it over the network.
+// plainBytesMax bounds a snapshot that gzip has compressed: it may have come over the network.
 const plainBytesMax = 1 << 30
 
 // Znodes returns the znodes of a snapshot file in the form that tree.OpReplace takes. The file is Apache's, or of the
-// cluster of dataDir and logDir, and gzip may have compressed it. It may get renamed, and files may be made beside it.
+// cluster of dataDir and logDir, and gzip may have compressed it. It may get renamed, and files may be made next to it.
 // The result is limited to most bytes.
 func Znodes(file, dataDir, logDir string, most int) ([]byte, error) {
 	head, err := firstBytes(file)
@@ -51,7 +51,7 @@ func Znodes(file, dataDir, logDir string, most int) ([]byte, error) {
 	return znodes, nil
 }
 
-// plainFile decompresses a gzip file into one beside it.
+// plainFile decompresses a gzip file into one next to it.
 func plainFile(file string, most int64) (string, error) {
 	plain := file + ".plain"
 	err := writeTo(plain, func(to io.Writer) error { return decompress(to, file, most) })

@@ -34,9 +34,8 @@ func (b *Budget) ruled(id *jute.ID, ruled *int) bool {
 // takes reports whether an entry may have a scheme.
 func (b *Budget) takes(scheme string) bool { return b.Provided || !isProvided(scheme) }
 
-// Permits reports whether acl grants at least one of the permissions in want to the bearer of ids, if no scheme has a
-// rule. A nil or empty list grants everything, and so does any identity of the scheme "super". Permits doesn't
-// allocate.
+// Permits reports whether acl grants at least one of the permissions in want to ids, if no scheme has a rule. A nil or
+// empty list grants everything, and so does any identity of the scheme "super". Permits doesn't allocate.
 func Permits(acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
 	return Rules(nil).Permits(acl, want, ids)
 }
@@ -46,7 +45,7 @@ func (r Rules) Permits(acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
 	if len(acl) == 0 {
 		return true
 	}
-	// Most lists are world:anyone, and most bearers have only an address: check that first.
+	// Most lists are world:anyone, and most connections have only an address: check that first.
 	for i := range acl {
 		if acl[i].Perms&want != 0 && isAnyone(&acl[i].ID) {
 			return true

@@ -11,16 +11,16 @@ import (
 )
 
 // A text shows a part of a secret if both have a run of this many bytes in common. The second length is for an encoded
-// form of the secret, whose bytes hold less information.
+// form of the secret, which has less information per byte.
 const (
 	repeatedMin        = 4
 	repeatedEncodedMin = 6
 )
 
 // repeats reports whether a text may show a part of a credential. Up to the first colon a credential has its user's
-// name, which isn't secret unless nothing follows. Others write the text, and it may contain anything. So repeats
-// doesn't interpret it, but looks for a run of bytes in common with the secret as it was sent, in other case, quoted,
-// or in a usual encoding.
+// name, which isn't secret unless nothing follows. The text is foreign and may contain anything. So repeats doesn't
+// interpret the text, but looks for a run of bytes in common with the secret as it was sent, in other case, quoted, or
+// in a usual encoding.
 func repeats(text string, credential []byte) bool {
 	secret := credential
 	if _, after, found := bytes.Cut(credential, []byte(":")); found && len(after) > 0 {

@@ -85,8 +85,8 @@ func javaString(b []byte) string {
 	return s.String()
 }
 
-// malformedLen returns how many bytes at the start of b Java replaces by one U+FFFD. b begins with an invalid sequence.
-// For Java a surrogate is one invalid character of three bytes.
+// malformedLen returns how many bytes at the start of b Java replaces with one U+FFFD. b begins with an invalid
+// sequence. For Java a surrogate is one invalid character of three bytes.
 func malformedLen(b []byte) int {
 	want, low, high := 1, byte(0x80), byte(0xbf)
 	switch lead := b[0]; {

@@ -1,12 +1,12 @@
-// Package auth decides who is at the other end of a connection (a set of identities, each a [jute.ID]), and whether an
-// access control list admits that set.
+// Package auth determines the identities of a connection, each a [jute.ID], and whether an access control list admits
+// them.
 //
 // # Where the two parts run
 //
 // [Permits], [Fix] and [Mask] depend only on their arguments. They run on every replica when an entry is applied, so
-// the log has everything that they depend on: the identities with each request, and [Schemes] as a setting. A server's
-// own configuration is in its [Registry], which only turns credentials into identities. Two servers with different
-// configurations may disagree about who a client is, but never about what an identity may do.
+// the log has all that they depend on: the identities with each request, and [Schemes] as a setting. A server's own
+// configuration is in its [Registry], which only turns credentials into identities. Two servers with different
+// configurations may disagree about a client's identities, but never about an identity's rights.
 //
 // # Identities
 //

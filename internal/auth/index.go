@@ -11,13 +11,13 @@ import (
 // IndexMin is the shortest ACL for which an Index is worth its memory.
 const IndexMin = 4
 
-// An Index decides what Permits decides for one ACL, with one look-up for each identity of the bearer instead of a
-// comparison with each entry: an ACL may have 256 entries, a connection 64 identities, and one request 50,000
-// operations. Its zero value is not ready for use; see NewIndex. An Index doesn't change. It refers to the ACL.
+// An Index decides like Permits for one ACL, with one look-up for each identity instead of a comparison with each
+// entry: an ACL may have 256 entries, a connection 64 identities, and one request 50,000 operations. Its zero value is
+// not ready for use; see NewIndex. An Index doesn't change. It refers to the ACL.
 type Index struct {
 	acl    []jute.ACL
 	places []uint32    // a hash table of the entries by id: 1 + the index of an entry, or 0
-	perms  []jute.Perm // by entry: the first entry of an identity has those of all its entries
+	perms  []jute.Perm // by entry: the first entry of an identity has the permissions of all its entries
 	blocks []blockPerms
 	ruled  []uint32  // the entries of providers' schemes, which may have a rule; see Rules
 	anyone jute.Perm // of world:anyone
@@ -30,7 +30,7 @@ type blockPerms struct {
 	perms jute.Perm
 }
 
-var indexSeed = maphash.MakeSeed() // so that nobody can choose ids that collide; no result depends on it
+var indexSeed = maphash.MakeSeed() // so that clients can't choose ids that collide; no result depends on it
 
 // NewIndex returns the index of an ACL, which must not change afterwards.
 func NewIndex(acl []jute.ACL) *Index {
@@ -75,8 +75,7 @@ func (x *Index) place(id string) int {
 
 func (x *Index) next(at int) int { return (at + 1) & (len(x.places) - 1) }
 
-// Permits reports whether the ACL grants at least one of the permissions in want to the bearer of ids, as Rules.Permits
-// does.
+// Permits reports whether the ACL grants at least one of the permissions in want to ids, as Rules.Permits does.
 func (x *Index) Permits(want jute.Perm, ids []jute.ID, rules Rules) bool {
 	if len(x.acl) == 0 || x.anyone&want != 0 {
 		return true

@@ -68,7 +68,7 @@ type Proof struct {
 	Grants []Grant   // the identities that this credential gives, new or not
 }
 
-// Superusers are the users with all rights. AnySASL is a user as whom every SASL user may also act. The comments of
+// Superusers are the users with all rights. AnySASL is a user whose rights every SASL user also has. The comments of
 // Options have the names of the keys.
 type Superusers struct {
 	Digest  string
@@ -203,9 +203,9 @@ func (r *Registry) proveDigest(ids []jute.ID, credential []byte) (Proof, error) 
 	return prove(ids, now.grants(by, 0, proved))
 }
 
-// Vouched reports whether someone other than the client confirms the identity id: the network (an address), a login, a
-// certificate's issuer, a provider, or the configuration (the superuser's hash). A digest identity isn't confirmed,
-// since any client can make one with any user's name.
+// Vouched reports whether the identity id is confirmed independently of the client: by the network (an address), a
+// login, a certificate's issuer, a provider, or the configuration (the superuser's hash). A digest identity isn't
+// confirmed, since any client can make one with any user's name.
 func (r *Registry) Vouched(id jute.ID) bool {
 	return id.Scheme != digest || id.ID == r.super.Load().Digest
 }
@@ -237,8 +237,8 @@ func (r *Registry) AddX509(ids []jute.ID, subject string) (Proof, error) {
 	return prove(ids, now.grants(by, 0, proved))
 }
 
-// Satisfied reports whether the bearer of ids may send requests other than auth and sasl. If not, the server answers
-// with jute.ErrSessionClosedRequireSASLAuth and closes the connection.
+// Satisfied reports whether a client with the identities ids may send requests other than auth and sasl. If not, the
+// server answers with jute.ErrSessionClosedRequireSASLAuth and closes the connection.
 func (r *Registry) Satisfied(ids []jute.ID) bool {
 	if len(r.o.EnforceSchemes) == 0 {
 		return true

@@ -35,7 +35,7 @@ type SchemeRule struct {
 }
 
 // Rules are the rules of the schemes whose ids don't match by equality. Like Schemes they are a replicated setting,
-// since they decide what an identity may do. The zero value is the empty set.
+// since they decide an identity's rights. The zero value is the empty set.
 type Rules []SchemeRule // sorted by scheme, each scheme once, at most RulesMax
 
 // Append appends the rules' encoding: their number, and the scheme and name of each.
@@ -146,7 +146,7 @@ func (r Rules) Bearers(ids []jute.ID) (n int) {
 	return n
 }
 
-// Calls returns the maximum number of rule calls for checking an ACL for the bearer of ids.
+// Calls returns the maximum number of rule calls for checking an ACL for ids.
 func (r Rules) Calls(acl []jute.ACL, ids []jute.ID) (calls int) {
 	for i := range r {
 		entries := 0

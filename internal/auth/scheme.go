@@ -80,8 +80,8 @@ func Authenticated(id jute.ID) bool {
 	return id.Scheme == digest || id.Scheme == sasl || id.Scheme == x509 || isProvided(id.Scheme)
 }
 
-// UserName returns the name that whoAmI and the audit log use for the bearer of id: the user part of a digest, the
-// whole id of an address or of a SASL, X.509 or provider's identity, and "" for the rest.
+// UserName returns the name that whoAmI and the audit log use for id: the user part of a digest, the whole id of an
+// address or of a SASL, X.509 or provider's identity, and "" for the rest.
 func UserName(id jute.ID) string {
 	switch id.Scheme {
 	case digest:
@@ -96,8 +96,8 @@ func UserName(id jute.ID) string {
 	return ""
 }
 
-// Shown returns the name that logs use for the bearer of id: the scheme, followed by a colon and
-// the user if there is one. It never contains the hash of a password.
+// Shown returns the name that logs use for id: the scheme, followed by a colon and the user if
+// there is one. It never contains the hash of a password.
 func Shown(id jute.ID) string {
 	scheme := strings.TrimSuffix(id.Scheme, unproved)
 	if user := UserName(id); user != "" {
@@ -106,7 +106,7 @@ func Shown(id jute.ID) string {
 	return scheme
 }
 
-// WhoAmI returns the reply to whoAmI for the bearer of ids.
+// WhoAmI returns the reply to whoAmI for a client with the identities ids.
 func WhoAmI(ids []jute.ID) jute.WhoAmIResponse {
 	r := jute.WhoAmIResponse{Clients: make([]jute.ClientInfo, 0, len(ids))}
 	for _, id := range ids {

@@ -11,8 +11,8 @@ import (
 )
 
 // The limits of failed logins, which bound how fast passwords can be guessed. Failures are counted for each pair of a
-// target, which is a user of a scheme, and a guesser. So nobody is locked out by failures elsewhere, or by failures of
-// another user, even though many clients share an address.
+// target, which is a user of a scheme, and a guesser. So failures elsewhere, or of another user, lock no client out,
+// even if many clients share an address.
 const (
 	// FailedLoginsBurst is how many logins as one user from one address may fail at once. It is enough for a group of
 	// clients whose password has just been changed.
@@ -154,8 +154,8 @@ func guesser(ids []jute.ID, address jute.ID) string {
 	return Neighbourhood(address.ID)
 }
 
-// GuessOf returns what an auth packet of a connection with the identities ids may guess: a provider's secret, or the
-// password of a digest user in an ACL.
+// GuessOf returns the guess in an auth packet of a connection with the identities ids: at a provider's secret, or at
+// the password of a digest user in an ACL.
 func (r *Registry) GuessOf(ids []jute.ID, address jute.ID, p *jute.AuthPacket) Guess {
 	if p.Scheme != digest && r.providers[p.Scheme] == nil {
 		return Guess{}

@@ -89,8 +89,8 @@ func (s *source) first() string {
 
 func isURL(location string) bool { return strings.Contains(location, "://") }
 
-// CheckLocation returns an error if keys may not come from a location: whoever can change them in transit can
-// impersonate anybody.
+// CheckLocation returns an error if keys may not come from a location: an attacker that can change them in transit can
+// impersonate any user.
 func CheckLocation(location string) error {
 	if !isURL(location) {
 		if !strings.HasPrefix(location, "/") {

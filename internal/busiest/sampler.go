@@ -10,7 +10,7 @@ type Sampler struct {
 	state  uint32
 }
 
-// drawAgain is the number of requests after which a distance is drawn anew. That doesn't change the probabilities, but
+// drawAgain is the number of requests after which a distance is drawn again. That doesn't change the probabilities, but
 // a connection soon notices a changed sampling rate.
 const drawAgain = 128
 

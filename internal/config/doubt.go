@@ -2,8 +2,8 @@ package config
 
 import "strings"
 
-// A doubt is what is wrong with the value of a key. It is an error if something reads the key, and a warning otherwise:
-// Apache's server doesn't look at the keys of a part that is off, so it starts with whatever they have.
+// A doubt is a fault in the value of a key. It is an error if the key is read, and a warning otherwise: Apache's server
+// doesn't read the keys of a part that is off, so it starts with any values there.
 type doubt struct {
 	code    string
 	at      setting
@@ -28,7 +28,7 @@ func (l *loader) settleDoubts() {
 	}
 }
 
-// unread returns why nothing reads a key, "" if something does.
+// unread returns why a key isn't read, or "" if it is.
 func (l *loader) unread(name string) string {
 	c := l.c
 	quorumTLS := c.Quorum.TLS.Enabled || c.Quorum.TLS.PortUnification ||

@@ -11,7 +11,7 @@ import (
 	"unicode/utf16"
 )
 
-// DynamicPath names the file that holds the membership of a version beside a zoo.cfg.
+// DynamicPath names the file next to a zoo.cfg that holds the membership of a version.
 func DynamicPath(cfg string, version int64) string {
 	return fmt.Sprintf("%s.dynamic.%x", cfg, uint64(version))
 }
@@ -37,8 +37,8 @@ func LoadDynamic(path string) (Members, error) {
 	return m, nil
 }
 
-// LoadNextDynamic reads the membership proposed when the server last ran, beside the zoo.cfg named. The error is
-// fs.ErrNotExist when there is none.
+// LoadNextDynamic reads the membership proposed when the server last ran, from the file next to the given zoo.cfg. The
+// error is fs.ErrNotExist when there is none.
 func LoadNextDynamic(cfg string) (Members, error) {
 	m, _, err := loadMembers(NextDynamicPath(cfg))
 	return m, err
@@ -155,7 +155,7 @@ func escapeValue(s string) string {
 // fileMode lets others read a configuration; a zoo.cfg with secrets keeps its own mode, see writeFile.
 const fileMode fs.FileMode = 0o644
 
-// writeFile replaces a file as a whole: new content beside it, synced, renamed over it, directory synced. An existing
+// writeFile replaces a file as a whole: new content next to it, synced, renamed over it, directory synced. An existing
 // file's mode is kept; a backup gets the mode of the file it copies.
 func writeFile(path string, content []byte) (err error) {
 	mode := fileMode

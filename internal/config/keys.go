@@ -33,7 +33,7 @@ const (
 	path          // a file or directory name
 )
 
-// key is one row: what Apache calls it and what becomes of it here. Exactly one of field, unused and refused is set.
+// key is one row: Apache's name of the key and its treatment here. Exactly one of field, unused and refused is set.
 type key struct {
 	name    string
 	where   where
@@ -47,7 +47,7 @@ type key struct {
 	limit   string   // why high is lower than Apache's limit
 	oneOf   []string // values allowed, whatever their case; nil for any
 	plainD  bool     // -DX works as well as -Dzookeeper.X
-	lax     bool     // Apache looks for what it can use and takes the default for anything else
+	lax     bool     // Apache accepts the values that it can use and takes the default for any other
 
 	field   func(*Config) any // where the value goes
 	unused  string            // why the key has no effect
@@ -138,7 +138,7 @@ const int32Max = 1<<31 - 1
 // ticksMax keeps twenty ticks, the default longest session, within 32 bits of milliseconds.
 const ticksMax = int32Max / 20
 
-// table returns every key by name. It is built on each call, so nobody can change it for others.
+// table returns every key by name. It is built on each call, so that no caller can change it for others.
 func table() map[string]key {
 	all := make(map[string]key)
 	for _, k := range rows() {

@@ -154,7 +154,7 @@ func clusterKeys() []key {
 	}
 }
 
-// treeKeys change what requests do.
+// treeKeys change the effects of requests.
 func treeKeys() []key {
 	return []key{
 		honour("extendedTypesEnabled", asProp, boolean, "true", func(c *Config) any { return &c.Tree.TTL }).was("false"),

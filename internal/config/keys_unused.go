@@ -1,6 +1,6 @@
 package config
 
-// electionKeys tune what Apache does between its servers.
+// electionKeys tune Apache's traffic between its servers.
 func electionKeys() []key {
 	return []key{
 		unused("electionAlg", inFile, integer, "3", "there is one election algorithm").of("3"),
@@ -87,7 +87,8 @@ func unusedKeys() []key {
 	}
 }
 
-// refusedKeys ask for what Zooid doesn't offer: a server that ignored them would not do what its operator relies on.
+// refusedKeys ask for features that Zooid doesn't offer: a server that ignored them would lack features that its
+// operator relies on.
 func refusedKeys() []key {
 	return []key{
 		refuse("forceSync", asProp, yesNo, "yes", "a write is acknowledged only after it is on disk; remove the line"),

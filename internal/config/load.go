@@ -196,7 +196,7 @@ func (l *loader) warn(code string, line int, key, text string) {
 	l.c.Warnings = append(l.c.Warnings, Warning{Code: code, File: l.c.File, Line: line, Key: key, Text: text})
 }
 
-// fail notes an error about a key, at the place where the key was given, if any.
+// fail records an error about a key, at the place where the key was given, if any.
 func (l *loader) fail(code, name, format string, args ...any) {
 	s, ok := l.given[name]
 	if !ok {

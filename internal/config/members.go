@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Members is the membership of an ensemble: what /zookeeper/config holds and dynamic configuration files say.
+// Members is the membership of an ensemble, as in /zookeeper/config and dynamic configuration files.
 type Members struct {
 	// Version is the zxid of the change that made this membership; 0 until a first change or when a file names none.
 	Version int64
@@ -52,10 +52,10 @@ const memberForm = "the form is host:quorumPort:electionPort[:participant|observ
 // membersMax bounds a membership text from outside: more servers than any ensemble has.
 const membersMax = 1024
 
-// ParseMembers reads a membership in properties form: server.N lines and version=<hex>, nothing else. It reads what
-// String writes, Apache's dynamic files and /zookeeper/config. Any text is safe to pass; the error is an *Error.
+// ParseMembers reads a membership in properties form: server.N lines and version=<hex>, nothing else. It reads String's
+// output, Apache's dynamic files and /zookeeper/config. Any text is safe to pass; the error is an *Error.
 func ParseMembers(text string) (Members, error) {
-	const file = "membership" // what errors call the text
+	const file = "membership" // the text's name in errors
 	props, err := parseProperties([]byte(text))
 	if err != nil {
 		err.File = file
@@ -179,7 +179,7 @@ func parseMember(id, spec string) (Member, error) {
 	return m, nil
 }
 
-// parseID reads a server id: any non-negative 64-bit number. -1 is what Apache calls an unset id.
+// parseID reads a server id: any non-negative 64-bit number. -1 is Apache's value for an unset id.
 func parseID(text string) (int64, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 0 {
@@ -231,7 +231,7 @@ func parseClientAddr(text string) (HostPort, error) {
 	return HostPort{host, port}, err
 }
 
-// splitHost splits a leading host name or address from what follows its colon.
+// splitHost splits a leading host name or address from the text after its colon.
 func splitHost(text string) (host, rest string, err error) {
 	if inside, ok := strings.CutPrefix(text, "["); ok {
 		host, rest, ok = strings.Cut(inside, "]")

@@ -13,7 +13,7 @@ type Error struct {
 	Key     string // as in zoo.cfg, or ""
 	Value   string // what was given; *** for a secret, or ""
 	Problem string // what is wrong, what is allowed or what to do
-	Cause   error  // what the file system said, or nil
+	Cause   error  // the file system's error, or nil
 	Code    string // as in package runbook
 }
 
@@ -37,7 +37,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Warning is something the server does not stop for but an operator should know. The caller logs it.
+// Warning doesn't stop the server, but an operator should know about it. The caller logs it.
 type Warning struct {
 	File string // "" when the setting came with -D or from the command line
 	Line int    // 0 when it is about no single line

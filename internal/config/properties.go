@@ -64,7 +64,7 @@ type PropertyLine struct {
 	Line       int
 }
 
-// PropertyLines reads text as Properties does, but as UTF-8, and keeps the order and what is there twice.
+// PropertyLines reads text as Properties does, but as UTF-8, and keeps the order and duplicates.
 func PropertyLines(text []byte) ([]PropertyLine, error) {
 	all, bad := parseProperties(text)
 	if bad != nil {
@@ -243,7 +243,7 @@ func hexUnit(digits []byte) (uint16, error) {
 	return unit, nil
 }
 
-// trimJava trims what String.trim does: everything up to and including the space character.
+// trimJava trims the same characters as String.trim: all up to and including the space character.
 func trimJava(s string) string {
 	return strings.TrimFunc(s, func(r rune) bool { return r <= ' ' })
 }

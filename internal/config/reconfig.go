@@ -91,8 +91,8 @@ func (m Member) addresses() []HostPort {
 	})
 }
 
-// LetIn says how the server of c, which belongs to no ensemble yet, gets into one that serves without it: who belongs
-// to an ensemble is what its members are told, never what a stranger's file says. It is "" if no server line is c's.
+// LetIn says how the server of c, which belongs to no ensemble yet, gets into one that serves without it: an ensemble's
+// membership comes from requests to its members, never from a stranger's file. It is "" if no server line is c's.
 func (c *Config) LetIn() string {
 	own, ok := c.Quorum.Members.Find(c.Quorum.MyID)
 	if !ok || len(own.Addrs) == 0 {

@@ -167,7 +167,7 @@ func (l *loader) authRules() {
 		if scheme == "ip" || scheme == "digest" && a.DigestEnabled || slices.Contains(a.Schemes, scheme) ||
 			len(a.Providers) > 0 || scheme == "bearer" && a.Bearer.Issuer != "" || slices.ContainsFunc(a.External,
 			func(e External) bool { return e.Scheme == scheme }) {
-			continue // what a provider serves is checked once it is open
+			continue // a provider's schemes are checked once it is open
 		}
 		l.fail("ZD-1005", name, "no provider serves the scheme %s; add authProvider.%s with its class", printable(scheme),
 			printable(scheme))

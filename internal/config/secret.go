@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// hidden is what a Secret prints as.
+// hidden is the printed form of a Secret.
 const hidden = "***"
 
 // Secret is a password or key taken from a configuration. However it is printed, logged or encoded, *** comes out
 // (nothing at all when it is empty). Only Reveal gives the value.
 type Secret string
 
-// Reveal returns the value itself. Never print or log what it returns.
+// Reveal returns the value itself. Never print or log the result.
 func (s Secret) Reveal() string { return string(s) }
 
 // String returns *** unless the secret is empty.

@@ -11,7 +11,7 @@ import (
 const Strict = "strict"
 
 // The four-letter words that the strict profile permits reveal no addresses or settings. Those of strictNamedWords have
-// the server's figures, for clients who have shown a certificate alone.
+// the server's numbers, only for clients that have shown a certificate.
 var (
 	strictWords      = []string{"isro", "ruok", "srvr"}
 	strictNamedWords = []string{"dirs", "isro", "mntr", "ruok", "srvr"}
@@ -20,7 +20,7 @@ var (
 // strictAlgs are the hashes of passwords that the strict profile permits.
 var strictAlgs = []string{"SHA-256", "SHA-384", "SHA-512", "SHA3-256", "SHA3-384", "SHA3-512"}
 
-// strictRules refuse what the strict profile doesn't permit, and change the defaults of what it does.
+// strictRules refuse values that the strict profile doesn't permit, and change the defaults of keys that it does.
 func (l *loader) strictRules() {
 	c := l.c
 	open := func(name, do string) { l.fail("ZD-1010", name, "security.profile=strict: %s", do) }
@@ -108,7 +108,7 @@ func (c *Config) PeersUnproved() bool {
 }
 
 // PeersReadable reports whether the traffic between servers on different hosts, which includes the clients'
-// data, can be read in transit. A shared secret proves who the servers are and hides nothing.
+// data, can be read in transit. A shared secret proves the servers' identities and hides nothing.
 func (c *Config) PeersReadable() bool {
 	q := &c.Quorum
 	return q.Distributed && !q.TLS.Enabled && c.remotePeers()
@@ -121,7 +121,8 @@ func (c *Config) remotePeers() bool {
 	})
 }
 
-// Risks returns what the configuration leaves open to others than the users of this host, in a few words each.
+// Risks returns the things that the configuration leaves open to others than the users of this host, in a few words
+// each.
 func (c *Config) Risks() (all []string) {
 	if c.Profile == Strict {
 		return nil

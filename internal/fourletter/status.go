@@ -29,19 +29,19 @@ type Status struct {
 	Drained bool
 }
 
-// Standing is what a server knows of the ensemble that it belongs to. Servers are their myids.
+// Standing is what a server knows about its ensemble. Servers are identified by their myids.
 type Standing struct {
 	Lineage uint64  // id of the ensemble's history
 	Voters  []int64 // the servers whose votes count
 	Named   []int64 // the participants that /zookeeper/config names; none while no membership is in force
 	Staged  []int64 // the participants that a change under way asks for, which isn't in force yet
-	Drained []int64 // the servers that are drained, as far as this one knows: a leader knows them all
+	Drained []int64 // the servers known here to be drained: a leader knows them all
 	Unheard []int64 // on the leader, the voters from which it has not heard since it leads
-	// Clients and SecureClients are where servers take clients, without TLS and with it, by id, as far as this one knows.
+	// Clients and SecureClients are the known client addresses of servers, without TLS and with it, by id.
 	Clients, SecureClients map[int64]string
 	// Foreign are the servers of the same lines that have told this one that they belong to another history, and to which.
 	Foreign map[int64]uint64
-	// SameID says of which id there are two servers, and who refuses which of them.
+	// SameID lists ids of which there are two servers, and the refusals between them.
 	SameID []string
 	Lost   uint64 // index of a log entry that this server has acknowledged and doesn't have, 0 for none
 }
@@ -52,7 +52,7 @@ type ConnectionExpiry struct {
 	Expires time.Time
 }
 
-// Configuration is what the conf word prints.
+// Configuration holds the values that the conf word prints.
 type Configuration struct {
 	ClientPort        int
 	SecureClientPort  int // -1 means none

@@ -8,8 +8,8 @@ import (
 	"github.com/zooid-project/zooid/internal/sasl"
 )
 
-// Options say who the server is and how it names its clients. The comments name the keys of zoo.cfg, or the options of
-// Java's Krb5LoginModule.
+// Options give the server's identity and the form of its clients' names. The comments name the keys of zoo.cfg, or the
+// options of Java's Krb5LoginModule.
 type Options struct {
 	Keytab      string // keyTab: a file with the keys of Principal
 	Principal   string // principal: service/host@REALM

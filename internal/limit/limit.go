@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A Scope is what limits apply to. Each connection, address, identity and path has its own limits.
+// A Scope is a class of things with limits. Each connection, address, identity and path has its own limits.
 type Scope int
 
 // The scopes.
@@ -25,7 +25,7 @@ var scopeNames = [...]string{"connection", "address", "identity", "path"}
 // String returns the scope's name.
 func (s Scope) String() string { return scopeNames[s] }
 
-// A Kind is what is limited.
+// A Kind is a limited quantity.
 type Kind int
 
 // The kinds. Rates are per second.

@@ -1,5 +1,5 @@
-// Package memory manages a server's memory: an account of what uses how much, and the steps that are taken when it
-// runs short (account.go), how much there is (limit.go), and memory outside Go's heap (offheap.go).
+// Package memory manages a server's memory: an account of its uses, and the steps that are taken when it runs short
+// (account.go), its limit (limit.go), and memory outside Go's heap (offheap.go).
 package memory
 
 // A Use says how many bytes each part of a server uses.
@@ -37,7 +37,7 @@ func Figures() []Figure {
 	}
 }
 
-// A Step says what is refused for lack of memory; each step includes those before it.
+// A Step says which requests are refused for lack of memory; each step includes those before it.
 type Step int32
 
 // The steps, in increasing order.

@@ -27,16 +27,16 @@ func Most(root fs.FS) int64 {
 	return least
 }
 
-// heapShare limits the memory of Go's runtime (GOMEMLIMIT): it is a share, in percent, of what the process can use,
-// minus what lies outside Go's heap. The runtime gets at least heapLeast in any case.
+// heapShare limits the memory of Go's runtime (GOMEMLIMIT): it is a share, in percent, of the memory that the process
+// can use, minus the memory outside Go's heap. The runtime gets at least heapLeast in any case.
 const (
 	heapShare = 90
 	heapLeast = 64 << 20
 )
 
-// HeapLimit returns the memory limit for Go's runtime, 0 for none. most is what the process can use, 0 if that isn't
-// known; limit is memory.limit, 0 or less for none; and outside is what lies outside the heap. A limit counts as what
-// it is by default: a limitShare of what the process can use.
+// HeapLimit returns the memory limit for Go's runtime, 0 for none. most is the memory that the process can use, 0 if
+// unknown; limit is memory.limit, 0 or less for none; and outside is the memory outside the heap. A limit counts as its
+// default: a limitShare of the memory that the process can use.
 func HeapLimit(most, limit, outside int64) int64 {
 	if of := limit / limitShare * 100; of > 0 && (of < most || most <= 0) {
 		most = of

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OffHeap allocates a tree's memory outside Go's heap. The tree has no pointers in it, so the garbage collector
-// needn't look at it, and the collector's pace depends on the requests rather than on the number of znodes.
+// OffHeap allocates a tree's memory outside Go's heap. The tree has no pointers in it, so the garbage collector needn't
+// scan it, and the collector's pace depends on the requests rather than on the number of znodes.
 //
-// Memory is cut from regions of address space, one after the other; the system provides pages as they are touched. A
+// Memory is cut from regions of address space, one after another; the system provides pages as they are touched. A
 // small tree fits into the first region. The others ask for huge pages: without these, a request on a large tree waits
 // as long for address translation as for the memory itself, and growing costs a page fault for every eighteen znodes.
 type OffHeap struct {
@@ -101,8 +101,8 @@ func (o *OffHeap) Release(b []byte) {
 	}
 }
 
-// punch keeps the system from filling the hole that b leaves: it would provide a huge page when the rest of one is
-// touched, or make one from what is left (khugepaged).
+// punch prevents the system from filling the hole that b leaves: it would provide a huge page when the rest of one is
+// touched, or make one from the remaining pages (khugepaged).
 func (r *region) punch(b []byte) {
 	if r.holed == nil || len(r.huge) == 0 {
 		return

@@ -7,12 +7,12 @@ import (
 	"sync/atomic"
 )
 
-// A Room is what many holders may take of the server's memory for one kind of buffer, all together. A buffer is counted
-// before its memory is taken: who finds no room waits, and the owner who has least gets its turn first. So nobody can
-// keep others out by having many holders.
+// A Room is the part of the server's memory that many holders share for one kind of buffer. A buffer is counted before
+// its memory is taken: a holder that finds no room waits, and the owner that has least gets its turn first. So having
+// many holders doesn't keep others out.
 //
-// A buffer counts as half of the room at most when it is asked for: a larger one would wait for ever. So all holders
-// together have no more than the room, or half of it and the largest buffer there can be.
+// A requested buffer counts as at most half of the room: a larger one would wait forever. So all holders together have
+// no more than the room, or half of it and the largest possible buffer.
 type Room struct {
 	short atomic.Bool
 
@@ -21,13 +21,13 @@ type Room struct {
 	used    int64
 	now     int64            // the latest time (ns) that a caller has given
 	made    int64            // holders so far
-	owners  map[string]int64 // what each has; who has nothing isn't in it
+	owners  map[string]int64 // bytes of each owner that has any
 	waiting []*Holder        // in the order of their arrival
-	asks    *Holder          // is in Take, which says itself what it got
+	asks    *Holder          // is in Take, which itself returns the result
 	holding map[*Holder]bool
 }
 
-// A Holder is one connection's part of a Room. Its fields beside held belong to the Room.
+// A Holder is one connection's part of a Room. Its fields other than held belong to the Room.
 type Holder struct {
 	room    *Room
 	id      int64
@@ -35,12 +35,12 @@ type Holder struct {
 	granted func()
 
 	held   atomic.Int64
-	since  int64 // now (ns) when it got what it has
+	since  int64 // now (ns) when it got its bytes
 	wants  int64 // bytes that it waits for; 0 if it doesn't wait
 	waits  int64 // now (ns) since when it waits
 	moved  uint64
-	looked int64 // now (ns) of the look at which moved was noted; 0 for none
-	late   bool  // it was so at the last look
+	looked int64 // now (ns) of the check that recorded moved; 0 for none
+	late   bool  // it was slow at the last check
 }
 
 // How fast the bytes of a buffer have to move while others wait for its room, once it has been held for slowAfter
@@ -51,8 +51,8 @@ const (
 	slowRate      = 1 << 20
 )
 
-// Holder returns a new holder for an owner. granted is called on a goroutine of its own when the holder has got what it
-// waited for.
+// Holder returns a new holder for an owner. granted is called on a goroutine of its own when the holder has got the
+// bytes that it waited for.
 func (r *Room) Holder(owner string, granted func()) *Holder {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,8 +68,8 @@ func (r *Room) Bound(most int64) {
 	r.grant()
 }
 
-// Short reports whether more than half of the room is taken, or somebody waits: then buffers that needn't be large are
-// to stay small.
+// Short reports whether more than half of the room is taken, or a holder waits: then buffers that needn't be large
+// should stay small.
 func (r *Room) Short() bool { return r.short.Load() }
 
 // Used returns how many bytes are taken.
@@ -85,8 +85,8 @@ func (h *Holder) Short() bool { return h.room.Short() }
 // Held returns how many bytes the holder has.
 func (h *Holder) Held() int64 { return h.held.Load() }
 
-// Take makes the holder have n bytes in place of what it had, and reports whether it has them. If there is no room for
-// them, the holder keeps what it has, and waits: once it has them, granted is called.
+// Take sets the holder's bytes to n, and reports whether it has them. If there is no room for them, the holder keeps
+// its bytes, and waits: once it has n bytes, granted is called.
 func (h *Holder) Take(n int64) bool {
 	r := h.room
 	r.mu.Lock()
@@ -107,7 +107,7 @@ func (h *Holder) Take(n int64) bool {
 	return h.wants == 0
 }
 
-// Grow is Take for a holder that can do without: if there is no room, it keeps what it has, and doesn't wait.
+// Grow is Take for a holder that doesn't need the room: if there is none, it keeps its bytes, and doesn't wait.
 func (h *Holder) Grow(n int64) bool {
 	r := h.room
 	r.mu.Lock()
@@ -130,7 +130,7 @@ func (h *Holder) Note(n int64) {
 	r.set(h, n)
 }
 
-// Leave gives back what the holder has, and ends its waiting.
+// Leave releases the holder's bytes, and ends its waiting.
 func (h *Holder) Leave() {
 	r := h.room
 	r.mu.Lock()
@@ -144,12 +144,12 @@ func (h *Holder) Leave() {
 	r.note()
 }
 
-// Slow returns holders that keep others waiting, and whose bytes don't move: somebody has waited for slowAfter, and the
-// holder has moved nothing since the last look, or fewer than slowRate bytes a second. moved says how many bytes each
-// has moved in all; those that aren't in it are not to blame. A holder is named only once two looks have found it so:
-// if the server itself stood still, the first tells nothing. Slow names no more than whoever waits longest needs, those
-// with most first. It is to be called a few times a second, with the time (ns): all times of a Room are those of its
-// looks.
+// Slow returns holders that keep others waiting, and whose bytes don't move: a holder has waited for slowAfter, and the
+// slow one has moved nothing since the last check, or fewer than slowRate bytes a second. moved says how many bytes
+// each has moved in total; holders missing from it are never slow. Slow returns a holder only after two checks have
+// found it slow: if the server itself stood still, the first proves nothing. It returns only as many as the longest
+// waiting holder needs, those with most bytes first. It must be called a few times a second, with the time (ns): all
+// times of a Room are those of its checks.
 func (r *Room) Slow(now int64, moved map[*Holder]uint64) (slow []*Holder) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -199,7 +199,7 @@ func (r *Room) fits(h *Holder, n int64) bool {
 	return r.most == 0 || r.used-h.held.Load()+min(n, r.most/2) <= r.most
 }
 
-// set makes h have n bytes, and gives their turn to those who wait for what it gives back.
+// set sets h's bytes to n, and grants released bytes to waiting holders.
 func (r *Room) set(h *Holder, n int64) {
 	had := h.held.Swap(n)
 	if had == n {
@@ -224,7 +224,7 @@ func (r *Room) set(h *Holder, n int64) {
 	r.note()
 }
 
-// grant gives those who wait what they wait for, as long as there is room: first those whose owner has least.
+// grant gives waiting holders their bytes while there is room, first those whose owner has least.
 func (r *Room) grant() {
 	for len(r.waiting) > 0 {
 		first := 0
@@ -247,7 +247,7 @@ func (r *Room) grant() {
 	}
 }
 
-// note notes whether room is short.
+// note records whether room is short.
 func (r *Room) note() {
 	if short := r.most > 0 && (r.used > r.most/2 || len(r.waiting) > 0); short != r.short.Load() {
 		r.short.Store(short)

@@ -8,7 +8,8 @@ import (
 // zeroHelp is the help text of the metrics of zero.go.
 const zeroHelp = "A name of Apache's that dashboards ask for; what it measures doesn't exist here, so it stays at 0."
 
-// helpOf returns what Prometheus's users are told about a metric whose name is Apache's, or in mntr beside Apache's.
+// helpOf returns the help for Prometheus's users about a metric with a name of Apache's, or one that mntr shows with
+// Apache's.
 func helpOf(name string) string {
 	if help := helpTexts[name]; help != "" {
 		return help

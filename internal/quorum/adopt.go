@@ -11,8 +11,8 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// The server of a group of one can change its id, or become one of a larger group: no other
-// server knows its id, and all that it ever wrote is committed.
+// The only server of a group can change its id or join a larger group: no other server
+// knows its id, and everything it ever wrote is committed.
 
 // soleBytes bounds one read of the log.
 const soleBytes = 16 << 20
@@ -71,8 +71,8 @@ func firstVoter(e *pb.Entry) uint64 {
 	return cc.GetNodeId()
 }
 
-// Restart replaces the log in dir by a new one with these voters. The image holds the state after an entry that no log
-// has, of a term that was never used. Each voter may start with the same image: it is as if all had applied a single
+// Restart replaces the log in dir with a new one with these voters. The image holds the state after an entry that is in
+// no log, of a term that was never used. Every voter may start from the same image, as if all had applied that single
 // entry. A crash leaves either the old log or the complete new one. The caller closes the image.
 func Restart(dir *storage.Dir, image Image, voters ...uint64) error {
 	meta := image.Describe()

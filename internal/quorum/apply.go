@@ -13,7 +13,7 @@ func (l *Loop) apply(m *pb.Message) {
 	l.applyInTurn(m)
 }
 
-// applyHeld applies the entries that waited for a decision to skip one of them, as far as there is one.
+// applyHeld applies the entries that waited for a decision to skip one of them, up to the first one still undecided.
 func (l *Loop) applyHeld() {
 	for m := l.skips.release(); m != nil; m = l.skips.release() {
 		if len(m.GetEntries()) > 0 {
@@ -25,8 +25,8 @@ func (l *Loop) applyHeld() {
 }
 
 // applyInTurn applies committed entries. After each entry that changes raft's membership it
-// looks at the membership decided on, because the membership after a later entry may no
-// longer name servers whose votes still count.
+// looks at the membership that was decided, because the membership after a later entry may
+// no longer name servers whose votes still count.
 func (l *Loop) applyInTurn(m *pb.Message) {
 	news := false
 	for left := m.GetEntries(); len(left) > 0 && l.failed == nil; {
@@ -78,7 +78,7 @@ func (l *Loop) gather(entries []*pb.Entry) bool {
 }
 
 // finish does what is due after the state machine has applied m's entries. news says that
-// the membership decided on has changed while they were applied.
+// they changed the membership that was decided.
 func (l *Loop) finish(m *pb.Message, news bool) {
 	if l.failed != nil {
 		return
@@ -108,7 +108,7 @@ func (l *Loop) memberAt(conf *pb.ConfState, index uint64) {
 		l.log.Info("this server has joined the ensemble: it is a member and votes")
 	}
 	l.member(conf)
-	l.publish() // whoever is answered now may ask who votes
+	l.publish() // a client that gets its answer now may ask for the voters
 }
 
 // member sets raft's membership.

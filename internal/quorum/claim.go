@@ -21,7 +21,7 @@ type claimState byte
 
 const (
 	claimFinding claimState = iota + 1 // it belongs to no ensemble
-	claimFounded                       // it has begun, and nobody was elected yet
+	claimFounded                       // it has begun, and no leader has been elected yet
 	claimElected
 )
 
@@ -43,7 +43,7 @@ const (
 
 var errClaim = errors.New("its answer can't be read")
 
-// AppendClaim appends the answer of a server that finds out how to begin.
+// AppendClaim appends the answer of a server that is still finding out how to begin.
 func AppendClaim(b []byte, c Claim) []byte {
 	b = append(b, byte(claimFinding))
 	b = binary.BigEndian.AppendUint64(b, c.Life)
@@ -196,7 +196,7 @@ func (d *claimDecoder) founding() *Founding {
 	return f
 }
 
-// level returns the last field, 0 if it isn't there.
+// level returns the last field, or 0 if it is missing.
 func (d *claimDecoder) level() uint32 {
 	if len(d.b) < 4 {
 		return 0

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// The leader's clock stamps the entries of the log. If it is wrong by hours, what should
-// live for minutes would expire at once, or live for years. So voters regularly report
-// their time to the leader. If the clocks of most voters differ from the leader's in the
-// same direction, by more than maintained clocks ever differ, the leader's clock is the
-// wrong one, and the leader corrects its stamps by the others' clocks.
+// The leader's clock stamps the entries of the log. If it is wrong by hours, a lifetime
+// of minutes would end at once or last for years. So voters regularly report their time
+// to the leader. If the clocks of most voters differ from the leader's in the same
+// direction, by more than maintained clocks ever differ, the leader's clock is the wrong
+// one, and the leader corrects its stamps by the others' clocks.
 const (
 	// clockTicks is the time between two reports.
 	clockTicks = 20
@@ -20,7 +20,7 @@ const (
 	clockSize     = 8
 )
 
-// clocks holds what a leader knows of the voters' clocks.
+// clocks holds what a leader knows about the voters' clocks.
 type clocks struct {
 	*view
 	levels *levels
@@ -65,7 +65,7 @@ func (c *clocks) heard(e Event) {
 // wrongBy returns the correction to add to this leader's clock. It is 0 unless most voters
 // report that the clock is wrong in the same direction; then it is the smallest offset that
 // they report. An earlier correction is kept while it is within the bound of the new one,
-// since it would change with each report otherwise.
+// because it would otherwise change with each report.
 func (c *clocks) wrongBy() int64 {
 	var ahead, behind []int64
 	voters := c.conf.GetVoters()

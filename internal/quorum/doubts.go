@@ -15,16 +15,16 @@ import (
 //
 //   - A server of the majority goes on.
 //   - A server whose digest differs from the majority's stops, even if it leads. Its own
-//     state is proven wrong: it sets its data aside and joins anew.
-//   - If digests differ and none has a majority, as with two servers, or if nobody
+//     state is proven wrong: it sets its data aside and joins again.
+//   - If digests differ and none has a majority, as with two servers, or if no server
 //     answers for doubtTicks while there is a leader, the server stops, and its error
 //     advises against removing any data.
 //   - A leader in doubt sends no snapshot. Before any leader sends one, it asks the voters
 //     that have the same entries (mayGive). The receiver of a snapshot has the sender's
-//     digest from then on, so a wrong state could spread to a majority.
+//     digest from then on, so a wrong state could otherwise spread to a majority.
 //
-// The digest in an entry of an earlier term may be that of a leader whose state was found
-// wrong since. It only raises a doubt, as any other digest does.
+// The leader of an earlier term may have been found wrong since. The digests in its
+// entries only raise a doubt, as any other digest does.
 //
 //	digest   index(8) digest(8) kind(1); digestQuestion asks for the receiver's digest
 const (
@@ -91,7 +91,7 @@ func (e *DivergedError) Error() string {
 }
 
 // An UndecidedError says that the servers' states differ and no majority has the same
-// state, or that nobody answered. Use errors.As to find it.
+// state, or that no server answered. Use errors.As to find it.
 type UndecidedError struct {
 	Index   uint64
 	Digests map[uint64]uint64 // by server, of the servers that answered
@@ -146,7 +146,7 @@ func (d *doubts) ask() {
 	d.judge()
 }
 
-// tellDigest sends this server's digest to a peer, if the peer's version knows digests.
+// tellDigest sends this server's digest to a peer whose version knows digests.
 func (d *doubts) tellDigest(to, index, digest uint64, kind byte) {
 	if d.levels.of(to) < doubtLevel {
 		return
@@ -258,7 +258,8 @@ func (d *doubts) judge() {
 }
 
 // giveUp stops a server whose doubt can't be settled. As long as all servers that answer
-// have its state, nothing contradicts that state: it goes on, and keeps asking the others.
+// have its state, nothing contradicts that state: the server goes on, and keeps asking the
+// others.
 func (d *doubts) giveUp() {
 	own, others, differ := d.votes[d.id], 0, false
 	for id, digest := range d.votes { // any order: they are counted

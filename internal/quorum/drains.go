@@ -8,35 +8,35 @@ import (
 	"sync"
 )
 
-// A drained server turns clients away until it is started again. If each of three servers drains,
-// nobody serves. So a server asks the leader before it drains, and the leader grants that only if a
-// majority of the voters stays: voters that are known to serve and neither drain nor may drain.
+// A drained server turns clients away until it is restarted. If all three servers drain, none
+// serves. So a server asks the leader before it drains, and the leader grants that only if a
+// majority of the voters stays: voters that are known to serve and that neither drain nor are
+// allowed to.
 //
-// Nothing of this is in the log. Each server knows whether it drains itself, and reports it to the
-// leader several times a second:
+// None of this is in the log. Each server knows whether it drains, and reports that to the leader
+// several times a second:
 //
 //	report   term(8) ask(8) flags(1)
 //	answer   ask(8) reason; an empty reason grants
 //
-// A server whose disk is stuck asks the same without wanting to drain: it sends new clients to the others, unless no
-// majority serves without it (Status.Needed). A leader of an earlier version doesn't answer that.
+// A server with a stuck disk asks the same question without wanting to drain: it sends new clients to the others,
+// unless no majority serves without it (Status.Needed). A leader of an earlier version doesn't answer that.
 //
-// A leader relies on reports of its own term only, which are no older than drainAgeTicks. A server
-// from which it has none doesn't count as one that stays, whatever the cause is.
+// A leader relies only on reports of its own term that are no older than drainAgeTicks. A server
+// without such a report doesn't count as staying, whatever the cause.
 //
 // Two drains can't both be granted if only one may be:
 //
-//   - Within a term the leader decides one after the other. It remembers what it has granted until
-//     that server reports that it serves, or asks anew.
-//   - A server that hears of another leader or term gives its open ask a new number. Then an answer to
-//     the former one counts for nothing. So what it reports in a term says truly whether it drains or
-//     may still be granted a drain by the leader of an earlier term: it can't.
-//   - Of the grants that took effect, consider the one of the latest term, and the last one in it. Each
-//     voter that stayed by it had reported in that term that it doesn't drain, and has been granted
-//     nothing since. They are a majority.
+//   - Within a term the leader decides one after the other. It remembers a grant until that server
+//     reports that it serves, or asks again.
+//   - A server that hears of another leader or term gives its open ask a new number and ignores answers to the former
+//     one. So the leader of an earlier term can no longer grant it a drain, and its report says truly whether it
+//     drains.
+//   - Of the grants that took effect, consider the last one of the latest term. Each voter that counted as staying had
+//     reported in that term that it doesn't drain, and has been granted nothing since. These voters are a majority.
 //
-// A server of an earlier version knows these frames neither as a leader nor as a follower. It is sent
-// none, and isn't counted as one that stays.
+// A server of an earlier version doesn't know these frames, as a leader or as a follower. It gets none, and doesn't
+// count as staying.
 
 const (
 	// drainTicks is the pause between two reports.
@@ -62,15 +62,15 @@ type DrainWish uint8
 const (
 	DrainNot   DrainWish = iota // serve
 	DrainAsk                    // drain if the leader grants it
-	DrainForce                  // drain whatever the others do
+	DrainForce                  // drain even if others drain
 )
 
 // Draining says whether a server drains.
 type Draining struct {
 	Drained bool   // it may turn clients away
 	Wish    uint64 // number of the wish that this is about
-	// Refusal is why the leader has refused the open ask, or why it couldn't be asked; "" if it hasn't answered yet.
-	// The server goes on asking. Final says that asking again is useless as long as others drain.
+	// Refusal is why the leader refused the open ask, or why it couldn't be asked; "" if the leader hasn't answered yet.
+	// The server keeps asking. Final says that asking again is useless as long as others drain.
 	Refusal string
 	Final   bool
 }
@@ -90,7 +90,7 @@ type drainReport struct {
 	flags      byte
 }
 
-// drains holds what a server knows of drains.
+// drains holds what a server knows about drains.
 type drains struct {
 	*view
 	levels *levels
@@ -108,13 +108,13 @@ type drains struct {
 
 	inquires     bool   // its disk is stuck, and it asks whether the others serve without it
 	answeredAt   uint64 // the tick of the newest answer to that
-	refusedSince uint64 // the tick since which all answers say that they don't; 0 if the newest doesn't
+	refusedSince uint64 // tick since which all answers say that they don't; 0 if the newest says that they do
 
 	told    map[uint64]drainReport // on a leader: the newest report of this term, by server
 	granted map[uint64]uint64      // on a leader: the number of the ask that was granted, by server
 }
 
-// drainOrders holds the last wish that Drain was given.
+// drainOrders holds the wish of the last call of Drain.
 type drainOrders struct {
 	mu     sync.Mutex
 	wish   DrainWish
@@ -197,7 +197,7 @@ func (d *drains) led() {
 	d.told, d.granted = map[uint64]drainReport{}, map[uint64]uint64{}
 	d.refusedSince = 0
 	if d.asking {
-		d.ask++ // what the former leader may still grant counts for nothing
+		d.ask++ // ignores a late grant by the former leader
 	}
 }
 
@@ -239,7 +239,7 @@ func (d *drains) answered(e Event) {
 	d.took(reason, final)
 }
 
-// took takes the decision on what this server asks.
+// took handles the decision on this server's ask.
 func (d *drains) took(refusal string, final bool) {
 	d.answeredAt = d.ticks
 	if refusal == "" {
@@ -262,8 +262,8 @@ func (d *drains) needed() bool {
 	return d.inquires && d.refusedSince > 0 && lasts && fresh
 }
 
-// decide returns why a server may not drain, or "". final says that this doesn't depend on servers of
-// which nothing is known now.
+// decide returns why a server may not drain, or "". final says that servers whose state is unknown now make no
+// difference.
 func (d *drains) decide(id uint64) (refusal string, final bool) {
 	if _, ok := d.granted[id]; ok {
 		return "", false // the answer was lost
@@ -296,8 +296,8 @@ func (d *drains) decide(id uint64) (refusal string, final bool) {
 	return "", false
 }
 
-// absent returns why a voter doesn't count as one that stays, or "". certain says that it drains, and was there a
-// moment ago.
+// absent returns why a voter doesn't count as staying, or "". certain says that it drains, and was connected a moment
+// ago.
 func (d *drains) absent(id uint64) (why string, certain bool) {
 	if id == d.id {
 		switch {
@@ -325,13 +325,13 @@ func (d *drains) absent(id uint64) (why string, certain bool) {
 	return "", false
 }
 
-// drains reports whether another server is known to drain, or may.
+// drains reports whether another server drains, or has been allowed to.
 func (d *drains) drains(id uint64) bool {
 	_, may := d.granted[id]
 	return may || d.told[id].flags&drainDoes != 0
 }
 
-// known returns the servers that are known to drain, this one included, ascending.
+// known returns the servers known to drain, including this one, in ascending order.
 func (d *drains) known() (ids []uint64) {
 	if d.drained {
 		ids = append(ids, d.id)

@@ -12,11 +12,10 @@ import (
 // forgets its leader. It can do so safely, because the reset is only a hint: the
 // pre-vote asks the other servers, and they refuse while they hear the leader.
 //
-// Once a follower has no leader, it campaigns at its turns until there is one. The
-// followers take turns by rank, so that their votes don't split. More than one turn
-// may be needed: the first server may lack the newest entry, so that only another can
-// win, and a pre-vote is in vain at a server that has yet to notice the loss or isn't
-// connected yet.
+// A follower without a leader campaigns at its turns until there is one. The followers
+// take turns by rank, so that their votes don't split. More than one turn may be needed:
+// the first server may lack the newest entry, so that only another can win, and a
+// pre-vote fails at servers that haven't noticed the loss or aren't connected yet.
 type failover struct {
 	turn  uint64 // tick of this server's next turn; 0 if there is a leader, or was never one
 	until uint64 // last tick of the turns; after it raft's election timeout applies

@@ -10,14 +10,14 @@ import (
 
 // The old disk of a server may come back, for example by a snapshot of its machine, after the server has joined with an
 // empty one. Its data is of a former life (lostdisk.go): an entry of the log has taken that life out, and the leader
-// keeps count of what the server has acknowledged since. It can't go on with the old data. But everything that the
-// former life had acknowledged was accounted for when it was taken out. So the server sets its data aside and joins
-// anew, as one that has lost its disk (docs/decisions/008-lost-disks.md, "Old disks").
+// counts on what the server has acknowledged since. So the server can't go on with the old data. But everything that
+// the former life had acknowledged was accounted for when it was taken out. So the server sets its data aside and joins
+// again, as after losing its disk (docs/decisions/008-lost-disks.md, "Old disks").
 //
-// A server learns it from a peer that has applied the entry. Each server keeps, for each other one, the entry that took
-// a life of it out last, and tells it to that server on each connection that it accepts from it. The data is of a
-// former life if it doesn't hold that entry: a server that was let in by the entry has it once it has joined, and knows
-// until then that it joins after it.
+// A server learns it from a peer that has applied the entry. Each server keeps, for each other server, the last entry
+// that took out a life of it, and sends that entry on each connection that it accepts from that server. Data that
+// doesn't hold that entry is of a former life: a server that the entry let in holds it after joining, and knows while
+// joining that it joins after that entry.
 //
 //	file departed    for each server, by ascending id: id(8) index(8) term(8)
 //	note             index(8) term(8)
@@ -51,7 +51,7 @@ func (d Departure) Append(b []byte) []byte {
 type FormerLifeError struct {
 	Server    uint64
 	Departure        // the entry that took the life out
-	From      uint64 // the server that has told it
+	From      uint64 // the server that reported it
 	Last      uint64 // index of the last entry that the data holds
 }
 
@@ -60,7 +60,7 @@ func (e *FormerLifeError) Error() string {
 		e.Server, e.From, e.Index, e.Term, e.Last)
 }
 
-// read loads the file. An unreadable file counts as missing: the server then doesn't tell what it doesn't know.
+// read loads the file. An unreadable file counts as missing: the server then reports no departures.
 func (d *departures) read() {
 	d.of = map[uint64]Departure{}
 	b, err := d.dir.Kept(departedName)
@@ -105,7 +105,7 @@ func (d *departures) keep() {
 	d.kept = b
 }
 
-// told handles what a peer tells of this server: the entry that took a life of it out last.
+// told handles a peer's report of the last entry that took out a life of this server.
 func (d *departures) told(e Event) {
 	if len(e.Data) != DepartureSize || !isMember(d.roster.membersKnown(), e.From) && !contains(d.conf, e.From) {
 		return

@@ -13,17 +13,17 @@ const unappliedBytesMax = 1 << 20
 // formerVoter makes m, a request for a vote, one that raft grants although this server's log is longer than the
 // candidate's, if this server's log beyond what is committed binds it to nothing: it has no vote any more.
 //
-// A candidate may need that vote. It told the others that joint consensus is over, and the next entry, and lost its
-// power before it had written either; so it is in joint consensus when it starts again. If it is the only voter that
-// was to stay, nobody else can be elected: the others have no vote and longer logs.
+// A candidate may need that vote. It had sent the others the end of joint consensus and the next entry, and lost power
+// before it had written either; so it is in joint consensus when it restarts. If it is the only voter that stays, no
+// other server can be elected: the others have longer logs, but no vote.
 //
 // Raft compares whole logs because this server's acknowledgment may be one of those that committed an entry. That isn't
 // so for entries after the one that took its vote: only voters of the membership since then commit those. A candidate
 // whose log has that entry has applied the beginning of the change: the leader proposes the end only then, and each
 // server writes the commit index with the entries that it comes with. So the candidate needs a majority of these
 // voters, too, and they compare whole logs. Where one vote was taken without joint consensus, a majority of the former
-// voters still meets every majority of the others if this server is left out of it. What gives this server a vote
-// again, or takes another one, is in its log as a change that it hasn't applied: then its log counts whole.
+// voters still meets every majority of the others if this server is left out of it. If a later change gives this server
+// a vote again, or takes another server's vote, its log holds that change unapplied: then the whole log counts.
 func (l *Loop) formerVoter(m *pb.Message) {
 	if m.GetType() != pb.MsgVote && m.GetType() != pb.MsgPreVote || votes(l.conf, l.id) ||
 		l.writes.pending() || l.node.HasReady() {
@@ -45,7 +45,7 @@ func (l *Loop) formerVoter(m *pb.Message) {
 	m.LogTerm, m.Index = new(m.GetTerm()), new(uint64(math.MaxInt64))
 }
 
-// votes reports whether a server has a vote in raft's membership, in joint consensus in either part of it.
+// votes reports whether a server has a vote in raft's membership, or during joint consensus in either part of it.
 func votes(conf *pb.ConfState, id uint64) bool {
 	return slices.Contains(conf.GetVoters(), id) || slices.Contains(conf.GetVotersOutgoing(), id)
 }

@@ -43,9 +43,9 @@ const (
 	// strangersMax bounds the servers that may announce themselves while this server
 	// runs, because this server connects to each of them.
 	strangersMax = 64
-	// guestTicks is the pause between two announcements of a server that no leader
-	// answers, and guestRenewTicks the pause of one that follows already: a restarted
-	// member has to learn the guest's address again.
+	// guestTicks is the pause between two announcements of a server that no leader answers,
+	// and guestRenewTicks that of a server that follows already: a restarted member has to
+	// learn the guest's address again.
 	guestTicks      = 10
 	guestRenewTicks = 60
 	// guestSilentTicks is the silence after which a leader removes a guest.
@@ -74,8 +74,8 @@ func ReadAnnouncement(from uint64, b []byte) (m Member, err error) {
 	return members[0], nil
 }
 
-// tick announces this server if it is not a member. On a leader it also notes which guests
-// answer.
+// tick announces this server if it isn't a member. On a leader it also records which
+// guests answer.
 func (g *guests) tick() {
 	if g.node.Leader() != 0 {
 		g.lost = 0
@@ -131,9 +131,9 @@ func (g *guests) named(members []Member) {
 	}
 }
 
-// announced handles a server's announcement. This server connects to that server from now on,
-// and tells it who the members are, since those that it knows may all have left. An
-// announcement of a member is ignored: the membership alone gives the members' addresses.
+// announced handles a server's announcement. From now on this server connects to that server,
+// and sends it the members, since all the members that it knows may have left. A member's
+// announcement is ignored: members' addresses come only from the membership.
 func (g *guests) announced(e Event) {
 	m, err := ReadAnnouncement(e.From, e.Data)
 	if err != nil {
@@ -184,8 +184,8 @@ func (g *guests) led() {
 	clear(g.heard)
 }
 
-// stays reports whether a server that the membership doesn't name becomes, or remains, a
-// guest. It must answer the leader.
+// stays reports whether a server that the membership doesn't name becomes or remains a
+// guest. A guest must answer the leader.
 func (g *guests) stays(id uint64) bool {
 	if id == g.id {
 		return true // this leader hands leadership over first, or loses it

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// This file decides how a server begins that belongs to no ensemble yet: its data directory is
-// empty, or holds a standalone server's data, and its server lines name other servers
-// (docs/decisions/085-founding.md). peer/join.go asks these servers, and says how.
+// This file decides how a server that belongs to no ensemble begins: its data directory is
+// empty or holds a standalone server's data, and its server lines name other servers
+// (docs/decisions/085-founding.md). peer/join.go asks these servers, and describes how.
 //
-// A server knows only what another one has told it:
+// A server knows about another server only what that server has answered:
 //
 //	in an ensemble   the server has data of an ensemble in which there may have been an election
 //	founded          it has begun an ensemble, which has not elected a leader yet
@@ -23,16 +23,17 @@ import (
 //
 // The rules:
 //
-//	F1  A server founds an ensemble only if each other voter of its server lines is finding out, and
-//	    has come to the same result, or if nobody has listened there, or there was no such name, for
-//	    the Inquiry's Patience. More than half of the voters take part. Everything that is unknown
-//	    is waited for.
-//	F2  All of them have the same voters in their server lines. Addresses don't count.
-//	F3  If some of them hold data, it is the same data: the same lineage, last entry and digest. They found the
-//	    ensemble with it and are its first voters; those that are empty join.
-//	F4  One server founds: of those that hold data, or else of all, the one with the lowest id. It draws the
-//	    lineage. The others begin with it once it says that it has founded, and with whom.
-//	F5  Whoever has said that it belongs to an ensemble does until it says otherwise, though it may be down now.
+//	F1  A server founds an ensemble only if each other voter of its server lines is finding out and
+//	    has come to the same result, or has been absent (nobody listens, or no such name) for the
+//	    Inquiry's Patience. More than half of the voters take part. The server waits while a voter
+//	    is unknown.
+//	F2  The voters that take part have the same voters in their server lines. Addresses don't count.
+//	F3  If some of them hold data, it is the same data: the same lineage, last entry and digest. Its holders found the
+//	    ensemble with it and are the first voters; empty servers join.
+//	F4  One server founds: the one with the lowest id among those that hold data, or among all if none does. It draws the
+//	    lineage. The others begin with that once it answers that it has founded, and with which servers.
+//	F5  A server that has said that it belongs to an ensemble belongs to it until it says otherwise, even if it is down
+//	    now.
 //
 // Two ensembles of the same voters can't both elect a leader, even if the rules are evaluated on outdated claims:
 // a server begins with one lineage only, and a leader needs a majority of the first voters.
@@ -47,7 +48,7 @@ type Holding struct {
 	Znodes      uint64
 }
 
-// String returns the holding in the form in which operators see it.
+// String returns the holding in the form that operators see.
 func (h Holding) String() string {
 	if h == (Holding{}) {
 		return "no data"
@@ -56,14 +57,14 @@ func (h Holding) String() string {
 		h.Lineage)
 }
 
-// A Claim is what a server says of itself while it finds out how to begin.
+// A Claim is what a server says about itself while it finds out how to begin.
 type Claim struct {
 	Life      uint64   // a number that no other start of a server has
 	Members   []Member // its server lines
 	Holds     Holding
 	JoinsOnly bool   // it must not found an ensemble, only join one
 	Known     bool   // it knows a server that belongs to an ensemble
-	Follows   uint64 // id of the server whose founding it waits for, itself included; 0 while something is unknown
+	Follows   uint64 // id of the server that is to found the ensemble, possibly itself; 0 while something is unknown
 	Level     uint32 // highest feature level that it knows, 0 if it doesn't say
 }
 
@@ -80,8 +81,8 @@ type Founding struct {
 // A Founder is one start of a server that took part in a founding.
 type Founder struct{ ID, Life uint64 }
 
-// An Answer is what a server has answered to the question how to begin. One of NobodyListens, NoSuchName, Err, Claim
-// and Cluster is set; the zero value is that of a server about which nothing is known.
+// An Answer is a server's answer to an Inquiry. One of NobodyListens, NoSuchName, Err, Claim and Cluster is set; the
+// zero value says that nothing is known about the server.
 type Answer struct {
 	NobodyListens bool
 	NoSuchName    bool
@@ -94,7 +95,7 @@ type Answer struct {
 	Join          JoinReply // its answer to an empty server's request to join
 }
 
-// absent reports whether the server isn't running, as far as its machine or the name service can tell.
+// absent reports whether the server isn't running, according to its machine or the name service.
 func (a *Answer) absent() bool { return a.NobodyListens || a.NoSuchName }
 
 // A Beginning is how a server begins.
@@ -110,8 +111,8 @@ type Beginning struct {
 	Joined      Admission
 }
 
-// An Inquiry finds out how a server begins that belongs to no ensemble, in rounds of questions. Only one
-// goroutine at a time may use it.
+// An Inquiry finds out, in rounds of questions, how a server that belongs to no ensemble begins. Only one goroutine at
+// a time may use it.
 type Inquiry struct {
 	Self      uint64
 	Life      uint64   // a number that no other start of a server has
@@ -130,8 +131,8 @@ type Inquiry struct {
 	known   bool
 }
 
-// Patience is for how long, in ms, nobody must have listened at a voter that doesn't take part, or there must have been
-// no such name.
+// Patience is how long, in ms, a voter that doesn't take part must have been absent: Listens if nobody listens there,
+// Name if its name doesn't exist.
 type Patience struct{ Listens, Name int64 }
 
 // An absence is how long a server hasn't been running.
@@ -140,7 +141,7 @@ type absence struct {
 	noName bool
 }
 
-// Claim returns what this server says of itself after the last round.
+// Claim returns what this server says about itself after the last round.
 func (q *Inquiry) Claim() Claim {
 	return Claim{
 		Life: q.Life, Members: q.Members, Holds: q.Holds, JoinsOnly: q.JoinsOnly, Known: q.known, Follows: q.follows,
@@ -151,9 +152,9 @@ func (q *Inquiry) Claim() Claim {
 // Empty reports whether this server's data directory is empty.
 func (q *Inquiry) Empty() bool { return q.Holds == Holding{} }
 
-// inquiryRound is what one round of questions has told.
+// inquiryRound holds the results of one round of questions.
 type inquiryRound struct {
-	claims  map[uint64]*Claim // of voters that find out how to begin
+	claims  map[uint64]*Claim // of voters that are finding out how to begin
 	founded []uint64          // servers that have begun, without an election
 	open    bool              // something is unknown
 	known   bool              // a server that finds out knows of an ensemble
@@ -165,9 +166,9 @@ func (r *inquiryRound) wait(id uint64, format string, a ...any) {
 	r.waiting = append(r.waiting, fmt.Sprintf("server %d %s", id, fmt.Sprintf(format, a...)))
 }
 
-// Round evaluates the answers of the other servers, by id, at time now in ms. ordered says that the operator has
-// ordered this server to found an ensemble with those that take part: then what is unknown is not waited for. ok is
-// false while it isn't clear how to begin; waiting then says what is missing.
+// Round evaluates the other servers' answers, by id, at time now in ms. ordered says that the operator has ordered this
+// server to found an ensemble with those that take part: then it doesn't wait for unknown servers. ok is false while it
+// isn't clear how to begin; waiting then says what is missing.
 func (q *Inquiry) Round(now int64, answers map[uint64]Answer, ordered bool) (b Beginning, waiting []string, ok bool) {
 	if q.belong == nil {
 		q.belong, q.held = map[uint64]bool{}, map[uint64]bool{}
@@ -267,7 +268,7 @@ func because(err error) string {
 	return ": " + err.Error()
 }
 
-// heardClaim evaluates the claim of a server that finds out how to begin.
+// heardClaim evaluates the claim of a server that is finding out how to begin.
 func (q *Inquiry) heardClaim(r *inquiryRound, m Member, c *Claim) {
 	if c.Holds != (Holding{}) {
 		q.held[m.ID] = true
@@ -301,15 +302,15 @@ func voterIDs(members []Member) (ids []uint64) {
 	return ids
 }
 
-// TookPart reports whether this start of the server took part in a founding, which may be nil. It has held what the
-// ensemble was founded with ever since, so it may begin with the others, even if they have elected a leader meanwhile.
+// TookPart reports whether this start of the server took part in a founding, which may be nil. It still holds exactly
+// what the ensemble was founded with, so it may begin with the others, even if they have elected a leader meanwhile.
 func (q *Inquiry) TookPart(f *Founding) bool {
 	return f != nil && f.Base.same(q.Holds) && slices.Contains(f.With, Founder{q.Self, q.Life})
 }
 
-// beginWith begins with a server that has founded an ensemble without this one, if all voters answer, and none has
+// beginWith begins with a server that has founded an ensemble without this one, if all voters answer and none holds
 // more than what that ensemble was founded with: then nothing can have been acknowledged. If several servers have
-// founded ensembles, because the first was down meanwhile, it is the one with the lowest id.
+// founded ensembles, because the first was down meanwhile, the one with the lowest id counts.
 func (q *Inquiry) beginWith(r *inquiryRound) (b Beginning, ok bool) {
 	id := slices.Min(r.founded)
 	f := r.answers[id].Founding
@@ -326,8 +327,8 @@ func (q *Inquiry) beginWith(r *inquiryRound) (b Beginning, ok bool) {
 	return b, false
 }
 
-// allAgree reports whether each other voter holds what f was founded with, or has begun with that, in f or in another
-// ensemble of the same voters: only one of these can elect a leader.
+// allAgree reports whether each other voter holds the data that f was founded with, or has begun with it, in f or in
+// another ensemble of the same voters: only one of these can elect a leader.
 func (q *Inquiry) allAgree(r *inquiryRound, f *Founding) bool {
 	for _, id := range voterIDs(q.Members) {
 		a, c := r.answers[id], r.claims[id]
@@ -353,7 +354,7 @@ func (h Holding) same(o Holding) bool {
 	return h == o
 }
 
-// found founds an ensemble if this server is the one to do so, and all others agree.
+// found founds an ensemble if this server is the founder and all others agree.
 func (q *Inquiry) found(r *inquiryRound, ordered bool) (b Beginning, waiting []string, ok bool) {
 	own := q.Claim()
 	voters := voterIDs(q.Members)
@@ -410,7 +411,7 @@ func (q *Inquiry) found(r *inquiryRound, ordered bool) (b Beginning, waiting []s
 	return q.beginning(q.founding(r, voters, data, false)), nil, true
 }
 
-// data returns the data that the servers hold. differ isn't "" if there is more than one history; it says who has what.
+// data returns the data that the servers hold. If there is more than one history, differ says which server has which.
 func (r *inquiryRound) data(self uint64) (data Holding, differ string) {
 	var texts []string
 	newest, same := uint64(0), true
@@ -447,8 +448,8 @@ func (r *inquiryRound) founder() (id uint64) {
 	return 0
 }
 
-// founding returns the record of the ensemble that this server founds with data. Its first voters are those that hold
-// the data; of an ensemble that begins empty, all voters, or on an operator's order those that take part.
+// founding returns the record of the ensemble that this server founds with data. The first voters are those that hold
+// the data; an ensemble that begins empty has all voters, or on an operator's order those that take part.
 func (q *Inquiry) founding(r *inquiryRound, voters []uint64, data Holding, ordered bool) *Founding {
 	f := &Founding{Lineage: q.Lineage, Base: data, Term: max(data.Term, bootstrapTerm), Level: q.Level}
 	for id, c := range r.claims { // any order: they are sorted below
@@ -475,8 +476,8 @@ func (q *Inquiry) beginning(f *Founding) Beginning {
 	return b
 }
 
-// Overtaken reports whether a says that the others have founded another ensemble than f, and elected a leader, while
-// this server, which has founded f, was down. What f was founded with is in that ensemble, if it was anything.
+// Overtaken reports whether a says that the others have founded an ensemble other than f, and elected a leader, while
+// this server, which founded f, was down. That ensemble holds the data that f was founded with, if any.
 func (f *Founding) Overtaken(a Answer) bool {
 	return a.Elected && a.Cluster != f.Lineage &&
 		(f.Base == Holding{} || a.Founding != nil && a.Founding.Base.same(f.Base))

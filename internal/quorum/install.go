@@ -9,8 +9,8 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// arrived is a peer's snapshot that is complete on this server's disk and loaded. Raft has
-// yet to decide whether it becomes this server's state.
+// arrived is a peer's snapshot, complete on this server's disk and loaded. Raft hasn't
+// decided yet whether it becomes this server's state.
 type arrived struct {
 	file    *storage.SnapshotWriter
 	restore func() // replaces the state; nil if raft won't want the snapshot
@@ -43,7 +43,7 @@ func (l *Loop) received(e Event) {
 	}, func() { l.examined(e, restore, err) })
 }
 
-// examined goes on with a peer's snapshot that was examined.
+// examined continues with a peer's snapshot after it was examined.
 func (l *Loop) examined(e Event, restore func(), err error) {
 	if e.Taken != nil {
 		e.Taken <- err == nil
@@ -72,7 +72,7 @@ func (l *Loop) dropArrived() {
 }
 
 // examine checks whether a snapshot can become this server's state, and returns the
-// function that makes it so, or nil if raft won't want the snapshot. It uses nothing of the Loop that changes.
+// function that makes it so, or nil if raft won't want the snapshot. It uses no part of the Loop that changes.
 func (l *Loop) examine(
 	file *storage.SnapshotWriter, meta *pb.SnapshotMetadata, wanted bool,
 ) (restore func(), err error) {
@@ -133,7 +133,7 @@ func (l *Loop) install(m *pb.Message, hs *pb.HardState) {
 	})
 }
 
-// installed goes on once a snapshot has become this server's state.
+// installed continues once a snapshot has become this server's state.
 func (l *Loop) installed(meta *pb.SnapshotMetadata) {
 	l.applied = meta.GetIndex()
 	l.memberAt(meta.GetConfState(), l.applied)

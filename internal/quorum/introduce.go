@@ -8,7 +8,7 @@ import (
 )
 
 // A server that was away while the membership changed may know few of the present members.
-// It refuses the new leader, which isn't in its configuration, and so never learns more. So
+// It would refuse a new leader that isn't in its configuration, and so never learn more. So
 // each server sends its peers the addresses of the members, as it knows them, on connecting
 // and whenever they change. A server accepts from a peer that it knows the addresses of
 // servers for which it has none. Only the log decides which servers are members.
@@ -21,14 +21,14 @@ const (
 	// introducedAddrs bounds the addresses of a member, introducedAddr the bytes of an address.
 	introducedAddrs = 16
 	introducedAddr  = 512
-	// strangersMetMax bounds the servers outside of raft's membership to which this server connects,
-	// between two changes of the membership, because peers have told it of them: more than any that is about to come.
+	// strangersMetMax bounds the servers outside raft's membership to which this server connects because peers introduced
+	// them, between two changes of the membership. No change adds as many.
 	strangersMetMax = 64
 	// levelIntroduces is the lowest feature level at which a server knows this frame.
 	levelIntroduces = 2
 )
 
-// introduceAll tells the present members, and those of before, who the members are now.
+// introduceAll sends the addresses of the members to the present and the former members.
 func (r *roster) introduceAll(before []Member) {
 	for _, m := range before {
 		if !slices.ContainsFunc(r.wanted, func(k Member) bool { return k.ID == m.ID }) {
@@ -40,15 +40,15 @@ func (r *roster) introduceAll(before []Member) {
 	}
 }
 
-// introduce tells a peer who the members are.
+// introduce sends a peer the members' addresses.
 func (r *roster) introduce(to uint64) {
 	if to != r.id && r.levels.of(to) >= levelIntroduces {
 		r.shell.Send(to, FrameMembers, appendIntroduction(nil, r.membersKnown()))
 	}
 }
 
-// membersKnown returns the members decided on and the former ones that raft's membership
-// still holds.
+// membersKnown returns the members that were decided and the former ones that raft's
+// membership still holds.
 func (r *roster) membersKnown() []Member {
 	return slices.Concat(r.membersNamed(), r.former)
 }
@@ -66,8 +66,7 @@ func (r *roster) introduced(payload []byte) error {
 	if len(members) > 0 {
 		r.shell.AddPeers(members)
 		r.strays.note(members)
-		// Of those that are in raft's membership this server had no address: it may have got that membership with a
-		// snapshot.
+		// This server may lack addresses of servers in raft's membership: a snapshot may have brought that membership.
 		for _, m := range members {
 			if contains(r.conf, m.ID) {
 				r.former = append(r.former, m)

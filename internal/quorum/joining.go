@@ -7,13 +7,13 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// This file says what a server that joins an ensemble must not do until it has joined, and
-// what it is answered when it asks to.
+// This file says what a server must not do until it has joined an ensemble, and how its
+// request to join is answered.
 
-// An Admission is what a server that is let in knows of its ensemble before it has its state.
+// An Admission is what a server that is let in knows about its ensemble before it has the ensemble's state.
 type Admission struct {
 	Level    uint32 // feature level in force; 0 if the leader, of an older version, didn't say
-	Unproven bool   // the leader has not proven who it is: it is of an older version
+	Unproven bool   // the leader has not proven its identity: its version is too old
 }
 
 // A JoinReply answers EventJoin.
@@ -29,7 +29,7 @@ type JoinReply struct {
 // bootstrapTerm is the term of a new group before its first election.
 const bootstrapTerm = 1
 
-// joining is the time before a server that joins may take part in elections.
+// joining covers the time before a joining server may take part in elections.
 type joining struct {
 	*view
 	after    uint64 // LoopOptions.JoinedAfter; 0 once this server has joined
@@ -71,8 +71,8 @@ func electoral(m *pb.Message) bool {
 // exact words are part of the protocol.
 const SameID = "two servers have the same myid"
 
-// beginJoining makes it durable that a server that joins takes part in no term
-// before the one in which it was taken out.
+// beginJoining makes a joining server's promise durable: it takes part in no term before
+// the one in which it was taken out.
 func (l *Loop) beginJoining() error {
 	if l.joining.after == 0 || l.hard.GetTerm() >= l.o.JoinedTerm {
 		return nil
@@ -87,8 +87,8 @@ func (l *Loop) beginJoining() error {
 
 // keepCommit makes the commit index of entries durable before they are applied, if one
 // of them changes the membership. The log alone doesn't tell a restarted server whose
-// votes count. If it forgot that a server got a vote, it could go on waiting for the vote
-// of another server, whose disk is lost meanwhile.
+// votes count. If it forgot that a server got a vote, it could keep waiting for the vote
+// of another server that has lost its disk meanwhile.
 func (l *Loop) keepCommit(entries []*pb.Entry) {
 	if l.failed != nil || !slices.ContainsFunc(entries, reconfigures) {
 		return

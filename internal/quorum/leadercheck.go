@@ -12,11 +12,11 @@ import (
 // A follower's messages arrive at its leader. A network can fail in one direction: the
 // follower hears its leader and looks healthy, but its clients' writes and pings are lost.
 // The check also tells an observer that it was removed from the ensemble. It may not hear
-// of its removal, and raft doesn't notice on an observer that the leader has gone silent.
-// But the leader answers members only, so the check fails.
+// of its removal, and on an observer raft doesn't notice a silent leader. But the leader
+// answers only members, so the check fails.
 //
-// And once the index is applied here, this server knows everything that was acknowledged to
-// anyone before the question (StateMachine.UpToDate).
+// Once the index is applied here, this server knows everything acknowledged to any client
+// before the question (StateMachine.UpToDate).
 type leaderCheck struct {
 	leader    uint64
 	asked     uint64 // tick of the last question
@@ -27,7 +27,7 @@ type leaderCheck struct {
 	answers   []question // answered, with an index that isn't applied yet; oldest first
 }
 
-// A question is one of a leader check's.
+// A question is one question of a leader check.
 type question struct {
 	id    uint64
 	at    int64  // Moment before it was asked
@@ -37,7 +37,7 @@ type question struct {
 const (
 	// leaderCheckTicks is the pause between two questions.
 	leaderCheckTicks = 5
-	// questionsKept is for how many questions an answer may come late, or wait to be applied.
+	// questionsKept is the number of questions that may wait for a late answer, or for its index to be applied.
 	questionsKept = 8
 )
 
@@ -98,7 +98,7 @@ func (r *leaderCheck) answered(l *Loop, rs raft.ReadState) {
 	}
 }
 
-// applied reports what the answers show whose index has been applied.
+// applied reports what those answers show whose index has been applied.
 func (r *leaderCheck) applied(l *Loop) {
 	if l.tasks.underWay() {
 		return // entries up to l.applied are being applied

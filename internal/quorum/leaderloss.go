@@ -20,7 +20,7 @@ func Losses() []string {
 }
 
 // lossOf returns why the leader in was lost when is follows, or "" if none was lost. dropped says that the leader's
-// connection ended, handing that this server has asked another one to lead.
+// connection ended, and handing that this server has asked another one to lead.
 func lossOf(was, is Leadership, dropped, handing bool) Loss {
 	switch {
 	case was.Leader == 0 || is.Leader == was.Leader && is.Term == was.Term:

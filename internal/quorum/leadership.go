@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// leadership is what a server knows of the end of a leadership before it ends.
+// leadership is what a server knows about the coming end of a leadership.
 type leadership struct {
 	*view
 	drains *drains
@@ -22,7 +22,7 @@ func (h *leadership) lost(was, is Leadership) Loss {
 	return why
 }
 
-// transferTo asks the one of voters that has most of the log to lead.
+// transferTo asks one of voters to lead, the one that has most of the log.
 func (h *leadership) transferTo(voters []uint64) bool {
 	best := slices.DeleteFunc(h.node.Followers(),
 		func(f Progress) bool { return !f.Active || !slices.Contains(voters, f.ID) })
@@ -40,9 +40,8 @@ func (h *leadership) transferTo(voters []uint64) bool {
 	return true
 }
 
-// TransferLeadership asks the voter that has most of the log to lead, one that doesn't drain if there is one. It does
-// nothing if this server doesn't lead.
-// It reports whether a transfer has begun.
+// TransferLeadership asks the voter that has most of the log to lead, preferring voters that don't drain. It reports
+// whether a transfer has begun; on a follower it does nothing.
 func (l *Loop) TransferLeadership() bool {
 	return l.node.IsLeader() && l.leadership.transferTo(slices.Concat(l.conf.GetVoters(), l.conf.GetVotersOutgoing()))
 }
@@ -60,7 +59,7 @@ func (l *Loop) leaderChanged() {
 	clear(l.lostDisks.admitted)
 	l.guests.led()
 	l.drains.led()
-	l.batch = nil // the servers that its requests came from send them again
+	l.batch = nil // the servers that sent its requests send them again
 	level, announced := uint32(0), []Announcement(nil)
 	if lead.IsLeader {
 		level, announced = l.levels.supported(), l.levels.announcements()
@@ -78,7 +77,7 @@ func (l *Loop) leaderChanged() {
 }
 
 // assume makes this server lead at once if it is the only voter, without waiting for
-// an election timeout. It reports whether the node has something to do then. Its vote may be waiting to be written.
+// an election timeout. It reports whether the node then has something to do. Its vote may wait to be written.
 func (l *Loop) assume() bool {
 	if !l.sole || l.node.IsLeader() || l.writes.pending() {
 		return false

@@ -12,13 +12,12 @@ import pb "go.etcd.io/raft/v3/raftpb"
 //   - The leader tells its state machine the highest level that all members know,
 //     voters and observers, while it is connected to all of them. The state machine
 //     raises the level in force by an entry of the log. An ensemble is founded with the highest
-//     level that its founders know, though others of its server lines may not be up yet.
-//   - A leader sends no entries and no snapshot to a server that doesn't know the
-//     level in force, and no server lets such a server join: its data stays as it is
-//     until it is upgraded.
+//     level that its founders know, even if other servers of its server lines aren't up yet.
+//   - A leader sends no entries and no snapshot to a server that doesn't know the level
+//     in force, and no server lets such a server join. Its data stays as it is until the
+//     server is upgraded.
 //
-// A server that joins tells its level in its hello, in the lower half of the cluster
-// field.
+// A joining server sends its level in its hello, in the lower half of the cluster field.
 
 const (
 	// LevelFirst is the level of a server that announces none.
@@ -27,7 +26,7 @@ const (
 	levelTicks = 4
 )
 
-// levels holds what a Loop knows of the members' feature levels.
+// levels holds what a Loop knows about the members' feature levels.
 type levels struct {
 	*view
 
@@ -39,8 +38,8 @@ type levels struct {
 	outdated map[uint64]int       // checks in a row at which a connected member's level was too low
 }
 
-// announced records a peer's level and the highest kind of frame that it knows, or 0 for a new connection, on which
-// nothing was announced yet.
+// announced records a peer's level and the highest kind of frame that it knows, or 0 for a new connection, before any
+// announcement.
 func (v *levels) announced(id uint64, level uint32, frames FrameKind) {
 	v.known[id], v.frames[id] = level, frames
 }
@@ -78,9 +77,9 @@ func (v *levels) complain() {
 }
 
 // supported returns the highest level that all members know. It is never lower than the
-// level in force, and equal to it if a member isn't connected. The first level of a group that
-// has just been founded is that of its founders: the other members hold nothing, and join only
-// if they know it.
+// level in force, and equal to it if a member isn't connected. A group that has just been
+// founded begins at its founders' level: the other members hold nothing, and join only if they
+// know that level.
 func (v *levels) supported() uint32 {
 	inForce, level := v.state.Levels()
 	if inForce <= LevelFirst && v.founded > inForce {

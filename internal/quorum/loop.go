@@ -21,8 +21,8 @@ const FrameKeepBytes = 1 << 20
 // events, and carries out what the Node asks for on the disk, the state machine and the Shell. Only one goroutine at a
 // time may use it, except for Status, which is safe for concurrent use.
 //
-// It is made of parts. A part holds what it owns, the view, and the other parts that it uses; it never sees the Loop.
-// The exceptions begin calls of the state machine, or elections: reads, leaderCheck, snap and failover.
+// A Loop is made of parts. A part holds its own state, the view, and the other parts that it uses; it never sees the
+// Loop. The exceptions begin calls of the state machine or elections: reads, leaderCheck, snap and failover.
 type Loop struct {
 	view
 	o LoopOptions
@@ -79,8 +79,8 @@ func (l *Loop) elected() bool {
 	return l.joining.after != 0 || max(l.hard.GetTerm(), l.node.Term()) > founded
 }
 
-// Tick advances the loop's clock by one tick. The caller calls Advance afterwards. Tick does nothing once the loop has
-// failed, since the state machine may be unusable.
+// Tick advances the loop's clock by one tick. The caller calls Advance afterwards. After a failure, Tick does nothing,
+// since the state machine may be unusable.
 func (l *Loop) Tick() {
 	if l.failed != nil {
 		return
@@ -127,9 +127,9 @@ func (l *Loop) tickState() {
 	}
 }
 
-// Resting reports, after a Turn, whether nothing waits for a tick: this server leads, no other server is a member or
-// is to become one, and nothing was applied since the last tick. Ticks may then be far apart. Only an event or a new
-// request ends the rest.
+// Resting reports, after a Turn, whether nothing waits for a tick: this server leads, no other server is or will be a
+// member, and nothing was applied since the last tick. Ticks may then be far apart. Only an event or a new request ends
+// the rest.
 func (l *Loop) Resting() bool {
 	return l.sole && len(l.conf.GetLearners()) == 0 && l.node.IsLeader() && !l.tasks.writing && !l.tasks.awaited() &&
 		l.ticks > 0 && l.status.Applied == l.applied &&

@@ -8,9 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A server that lost its disk may have voted and acknowledged entries, and no longer
-// knows it. It joins anew under its id, by rule M3, which
-// docs/decisions/008-lost-disks.md proves:
+// A server that lost its disk no longer knows how it voted and what it acknowledged. It
+// joins again under its id, by rule M3, which docs/decisions/008-lost-disks.md proves:
 //
 //   - Each start with an empty data directory is a life of its own, with a number.
 //   - A leader takes a life out by an entry that removes the server from raft's
@@ -21,7 +20,7 @@ import (
 //     told it the entry's index and term. It takes part in no earlier term. It
 //     neither votes nor campaigns before it has applied a later entry that makes it a
 //     member, whatever older entries and snapshots say.
-//   - The leader that takes a life out ignores what former lives of the server said:
+//   - The leader that takes a life out ignores messages from the server's former lives:
 //     they acknowledged a log that is gone.
 //
 // The server's role makes no difference: an observer may have been a voter before, or
@@ -35,7 +34,7 @@ type lostDisks struct {
 	tried  map[uint64]attempt   // by server: this leader's last proposal to take a life out
 	former map[uint64]uint64    // by server with a known address: connections up to this number are of former lives
 	// admitted holds the servers that have sent this leader a leader check (leadercheck.go). A
-	// server that joins does so only once it may vote.
+	// joining server does so only once it may vote.
 	admitted map[uint64]bool
 }
 
@@ -63,14 +62,14 @@ const (
 	lostMax = 1 << 10
 )
 
-// join answers the request of a server with an empty data directory to join.
+// join answers the request to join of a server with an empty data directory.
 func (d *lostDisks) join(e Event) {
 	if !d.node.IsLeader() {
 		e.Join <- JoinReply{}
 		return
 	}
 	if max(e.Level, LevelFirst) < d.levels.inForce {
-		e.Join <- JoinReply{} // its version is too old; the transport has told it so
+		e.Join <- JoinReply{} // its version is too old, as the transport has told it
 		return
 	}
 	if out, ok := d.out[e.From]; ok && out.life == e.Life && (e.Life != 0 || d.ticks-out.tick < namelessTicks) {
@@ -117,7 +116,7 @@ func (d *lostDisks) takeOut(e Event) {
 	}
 }
 
-// left records which life an entry took out, if it took one out.
+// left records which life an entry took out, if any.
 func (d *lostDisks) left(e *pb.Entry) {
 	id, life, ok := takenOut(e)
 	if !ok {
@@ -145,7 +144,8 @@ func takenOut(e *pb.Entry) (id uint64, life uint32, ok bool) {
 }
 
 // noteAdmitted records a peer as admitted if m is a message that only a server that takes
-// part in elections sends, and reports whether that is news. Only a leader records it.
+// part in elections sends, and reports whether it wasn't admitted before. Only a leader
+// records that.
 func (d *lostDisks) noteAdmitted(from uint64, m *pb.Message) (news bool) {
 	if !d.node.IsLeader() || d.admitted[from] || !asksLeaderCheck(m) {
 		return false
@@ -157,9 +157,9 @@ func (d *lostDisks) noteAdmitted(from uint64, m *pb.Message) (news bool) {
 	return true
 }
 
-// isAdmitted reports whether a server's vote can count: it votes already, or it has said
-// that it takes part in elections. A server that lost its disk has no vote before it has
-// applied the entry that let it in again, whatever the membership says (see joining).
+// isAdmitted reports whether a server's vote can count: the server votes already, or has
+// said that it takes part in elections. A server that lost its disk has no vote before it
+// has applied the entry that let it in again, whatever the membership says (see joining).
 func (d *lostDisks) isAdmitted(id uint64) bool {
 	return d.admitted[id] || slices.Contains(d.conf.GetVoters(), id)
 }

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Bootstrap begins the log of a new group whose voters are ids. All first voters
-// must call it with the same ids. It fails if the log isn't empty.
+// Bootstrap begins the log of a new group with these voters. All of them must call it
+// with the same ids. It fails if the log isn't empty.
 func (n *Node) Bootstrap(ids []uint64) error {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)

@@ -19,7 +19,7 @@ type LoopOptions struct {
 	Applied uint64   // index of the last entry State holds
 	Members []Member // the configured members
 	// Founding, if not nil, says how the group was founded, with this server. A new group begins
-	// with its voters, or without it with those among Members.
+	// with Founding's voters, or without Founding with the voters among Members.
 	Founding *Founding
 	// JoinedAfter, if not 0, makes this server join an ensemble: it takes no part
 	// in elections until an entry beyond that index makes it a member. OnJoined, if
@@ -29,8 +29,8 @@ type LoopOptions struct {
 	OnJoined      func()
 	ElectionTicks int
 	SnapshotsKept int // how many the purge after each snapshot keeps
-	// RunningOnly lets this server, while it leads, give votes by a change that was asked for only to servers that run.
-	// Without it servers that don't run get one, too, if the others are a majority of the new voters.
+	// RunningOnly restricts the votes that a requested change gives, while this server leads, to servers that run. Without
+	// it, servers that don't run get a vote, too, if the others are a majority of the new voters.
 	RunningOnly bool
 	Log         *slog.Logger
 }
@@ -76,7 +76,7 @@ func NewLoop(o LoopOptions) (*Loop, error) {
 	return l, nil
 }
 
-// assemble makes the parts, each with those that it uses.
+// assemble makes the parts, and gives each the parts that it uses.
 func (l *Loop) assemble() {
 	v := &l.view
 	l.tasks.view = v

@@ -18,10 +18,10 @@ const (
 	// inflightMessagesMax bounds the appends sent to one follower and not yet
 	// acknowledged.
 	inflightMessagesMax = 256
-	// inflightBytesMax bounds the total size of these appends. A follower that is far
-	// behind gets that much at once when it begins to catch up. With 64 MiB the leader
-	// committed nothing for seconds; with 4 MiB its throughput fell by a quarter
-	// meanwhile. 1 MiB allows 10 MB/s at a round-trip time of 100 ms.
+	// inflightBytesMax bounds the total size of these appends. A follower that is far behind
+	// gets that much at once when it begins to catch up. With 64 MiB the leader then
+	// committed nothing for seconds; with 4 MiB its throughput fell by a quarter. 1 MiB
+	// allows 10 MB/s at a round-trip time of 100 ms.
 	inflightBytesMax = 1 << 20
 	// uncommittedBytesMax bounds what a leader accepts while it can't commit.
 	uncommittedBytesMax = 256 << 20
@@ -48,7 +48,7 @@ type Node struct {
 	heard  []uint64 // on a leader: servers heard from within the election timeout, as of the last tick
 }
 
-// Effects holds what one turn of a Node asks of its shell. The next turn reuses Send.
+// Effects holds what one turn of a Node asks its shell to do. The next turn reuses Send.
 type Effects struct {
 	// Send holds messages to peers, to be sent in order; each may be lost.
 	Send []*pb.Message
@@ -95,8 +95,8 @@ func NewNode(o NodeOptions) (*Node, error) {
 }
 
 // Tick advances the node's clock by one tick. Once per election timeout raft forgets which
-// servers it has heard from. Tick remembers them until the next tick, by which time live
-// servers have answered.
+// servers it has heard from. Tick remembers them until the next tick; by then live servers
+// have answered.
 func (n *Node) Tick() {
 	n.heard = n.heard[:0]
 	if n.IsLeader() {

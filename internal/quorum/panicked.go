@@ -27,9 +27,9 @@ const causeMax = 1 << 10
 func cut(s string, most int) string { return s[:min(len(s), most)] }
 
 // Panicked returns the error for a state machine that panicked with cause while it
-// applied an entry, and writes a report beside the log. It must be called from the
+// applied an entry, and writes a report next to the log. It must be called from the
 // deferred function that recovers, so that the report has the panic's stack. about
-// describes the state and what the entry asks for.
+// describes the state and the entry's request.
 func Panicked(dir *storage.Dir, entry Entry, cause any, about string) error {
 	// A client may control the text of the cause.
 	escaped := fmt.Sprintf("%q", cut(fmt.Sprint(cause), causeMax))

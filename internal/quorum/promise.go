@@ -5,8 +5,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A Promise is what a raft message commits its sender to. The sender must keep it
-// even after it has crashed and recovered.
+// A Promise is what a raft message commits its sender to, even after a crash and a
+// recovery.
 type Promise struct {
 	Term  uint64 // the sender takes part in no earlier term any more
 	Vote  uint64 // if not 0: the sender votes for no other server in Term

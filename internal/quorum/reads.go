@@ -6,11 +6,11 @@ import (
 	"go.etcd.io/raft/v3"
 )
 
-// reads holds the syncs under way: which ticket can be answered once which index is applied. A question asks the
+// reads holds the syncs under way: which ticket can be answered after which index is applied. A question asks the
 // leader for that index (ReadIndex).
 type reads struct {
 	asked   uint64 // ticket of the open question, 0 if none
-	first   uint64 // id of the open question when it was asked first; each repetition has the next id
+	first   uint64 // id of the open question when first asked; each repetition has the next id
 	id      uint64 // id in the question's context; never used twice, not even for a repetition
 	next    uint64 // ticket of the next question, 0 if none
 	since   uint64 // tick when the open question was last asked
@@ -19,7 +19,7 @@ type reads struct {
 }
 
 // readRetryTicks is the number of ticks after which a question may be lost, and is asked again. An answer takes two
-// round trips, which may be longer: so whatever answers the question, first or later, counts.
+// round trips, which may be longer: so the answer to any repetition counts.
 const readRetryTicks = 5
 
 func (r *reads) ask(l *Loop, ticket uint64) {
@@ -41,13 +41,13 @@ func (r *reads) send(l *Loop) {
 // readContextSize is the size of a question's context, in bytes.
 const readContextSize = 16
 
-// readContext returns the context of a question, which no other question of any server has. An answer to an earlier
-// run of this server may come late, and raft treats two questions with the same context as one.
+// readContext returns the context of a question. No other question of any server has the same one. An answer to an
+// earlier run of this server may come late, and raft treats two questions with the same context as one.
 func readContext(incarnation, id uint64) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, incarnation), id)
 }
 
-// isOpen reports whether a context is that of the open question, asked first or again.
+// isOpen reports whether a context is that of the open question or of one of its repetitions.
 func (r *reads) isOpen(l *Loop, context []byte) bool {
 	if r.asked == 0 || len(context) != readContextSize || binary.BigEndian.Uint64(context) != l.o.Incarnation {
 		return false

@@ -8,17 +8,17 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The state machine holds the membership that the ensemble has decided on; raft
-// holds the membership by which votes are counted. The leader changes raft's until it is
-// the one decided on. Two rules hold at every moment (docs/decisions/006-membership.md):
+// The state machine holds the membership that the ensemble has decided; raft holds the
+// membership by which votes are counted. The leader changes raft's until both are the
+// same. Two rules hold at every moment (docs/decisions/006-membership.md):
 //
-//	M1  What is acknowledged is on a majority of the membership that the state
-//	    machine names, and of every membership that it has named since.
-//	M2  A change is answered when raft's membership is the one asked for, and a
-//	    majority of that membership has it on disk.
+//	M1  An acknowledged write is on a majority of the membership that the state machine
+//	    names, and of every membership named since.
+//	M2  A change is answered when raft's membership is the requested one, and a majority of
+//	    that membership has it on disk.
 //
-// A change that was asked for goes through these steps. Each is an entry of the log that
-// the current leader proposes once the step before is applied:
+// A requested change goes through these steps. Each is an entry of the log that the
+// current leader proposes once the previous step is applied:
 //
 //	staged    the state machine applies the request
 //	learners  servers that raft doesn't know get the log, without a vote
@@ -34,7 +34,7 @@ import (
 // A leader never commits the entry of a step before it has applied the step before. The
 // entry is proposed by a leader that has applied it, so every message that carries the
 // entry also carries a commit index beyond the step before. And raft doesn't let a server
-// campaign that knows of a committed change of membership and has not applied it.
+// campaign while it knows of a committed change of membership that it hasn't applied.
 //
 // settle carries out changes that were decided without these steps, at feature level 1 or
 // before a server lost its disk.
@@ -46,24 +46,24 @@ type Member struct {
 	Observer bool     // follows the log without a vote (raft calls it a learner)
 }
 
-// A Membership is the membership decided on, as the state machine holds it.
+// A Membership is the membership that was decided, as the state machine holds it.
 type Membership struct {
 	Members []Member // the named members; empty if none have been named yet
 	Change  *Change  // the change under way, or nil
 }
 
-// A Change is a change of membership that was asked for and is under way.
+// A Change is a requested change of membership that is under way.
 type Change struct {
 	ID       int64
 	Members  []Member // the members asked for
 	Named    bool     // the state machine names Members
 	Patience uint64   // ticks that the requester waits for new servers to catch up; 0 for no limit
-	// Replaced says that the change is to be dropped unless its joint consensus has begun: no client
-	// asked for it, no membership was ever in force, and this server's configuration names another one.
+	// Replaced says that the change is dropped unless its joint consensus has begun: no client requested it, no membership
+	// was ever in force, and this server's configuration names another one.
 	Replaced bool
 }
 
-// A ChangeStep is a step of a Change that the leader requests of the state machine.
+// A ChangeStep is a step of a Change that the leader requests from the state machine.
 type ChangeStep uint8
 
 // The steps.
@@ -83,17 +83,17 @@ const (
 	// proposalTicks is the number of ticks after which a proposal that isn't applied is
 	// repeated: raft may have refused it, or a disk is slow.
 	proposalTicks = 20
-	// laggardTicks is how long a change that nobody waits for (Patience is 0) waits for
-	// all of its voters to catch up. After that a majority is enough.
+	// laggardTicks is how long a change without a waiting client (Patience is 0) waits for
+	// all its voters to catch up. After that a majority is enough.
 	laggardTicks = 100
 	// joinAskTicks is how long a server that has asked to join counts as running. Once it is let in, it connects.
 	joinAskTicks = 60
-	// handOffsMax is how often a leader that will lose its vote asks another server to
-	// lead. Then it goes on with the change: raft ends its leadership with the vote.
+	// handOffsMax is how often a leader that will lose its vote asks another server to lead.
+	// Then it continues with the change: raft ends its leadership with the vote.
 	handOffsMax = 3
 )
 
-// A reconciler makes raft's membership the one decided on, while this server leads.
+// A reconciler makes raft's membership the decided one, while this server leads.
 type reconciler struct {
 	*view
 	lostDisks   *lostDisks
@@ -118,7 +118,7 @@ type course struct {
 	ready     bool // an entry of this leader's term was applied, so everything before it was
 }
 
-// decided fetches the membership decided on, and reports whether it is new.
+// decided fetches the membership that was decided, and reports whether it is new.
 func (l *Loop) decided() bool {
 	m, version := l.state.Membership(l.wantedVersion)
 	l.wantedVersion = version
@@ -149,8 +149,7 @@ func isMember(members []Member, id uint64) bool {
 	return slices.ContainsFunc(members, func(m Member) bool { return m.ID == id })
 }
 
-// reconcile takes the next step towards the membership decided on, if this server
-// leads.
+// reconcile takes the next step towards the decided membership, if this server leads.
 func (r *reconciler) reconcile() {
 	if !r.node.IsLeader() || r.node.Transferring() || !r.ready || r.proposed != 0 && r.ticks-r.proposed < proposalTicks {
 		return
@@ -161,8 +160,8 @@ func (r *reconciler) reconcile() {
 	joint := len(r.conf.GetVotersOutgoing()) > 0
 	switch c := r.change; {
 	case joint && r.conf.GetAutoLeave():
-		// Raft proposes this itself (member), but drops it while it hands leadership over, and tries again only when
-		// another entry is applied. If it has proposed it, this becomes an empty entry.
+		// Raft proposes this itself (member), but drops the proposal while leadership is handed over, and tries again only
+		// when another entry is applied. If raft has proposed it, this becomes an empty entry.
 		r.propose(&pb.ConfChangeV2{})
 	case joint && c != nil && !c.Named:
 		if !r.handOff() {
@@ -218,9 +217,9 @@ func (r *reconciler) enter(c *Change) {
 	}
 }
 
-// logged notes, from the entries that this leader writes to its log, whether raft took the joint consensus that was
-// asked for. Raft replaces a change of membership by an empty entry while it has another one in its log that isn't
-// applied, such as the departure of a server that lost its disk, and tells nobody.
+// logged checks the entries that this leader writes to its log for the requested joint consensus. While raft's log
+// holds another change of membership that isn't applied, such as the departure of a server that lost its disk, raft
+// silently replaces a change by an empty entry.
 func (r *reconciler) logged(entries []*pb.Entry) {
 	if r.asked && len(entries) > 0 {
 		r.asked, r.committed = false, r.committed || slices.ContainsFunc(entries, beginsJoint)
@@ -274,7 +273,7 @@ func (r *reconciler) propose(cc *pb.ConfChangeV2) {
 	}
 }
 
-// handOff asks a server that keeps its vote to lead, if this one doesn't keep its own. It
+// handOff asks a server that keeps its vote to lead, if this one loses its own. It
 // reports whether to wait for that server to take over.
 func (r *reconciler) handOff() bool {
 	return !slices.Contains(r.conf.GetVoters(), r.id) && r.handOffTo(r.conf.GetVoters())
@@ -297,9 +296,9 @@ func (r *reconciler) othersThatVote() []uint64 {
 	})
 }
 
-// knowsAll reports whether raft knows every server of the membership decided on. If so,
-// the first step of a change is taken as soon as the change is applied, because an operator
-// who removes a server stops it next. A server that joins isn't urgent, and asks first.
+// knowsAll reports whether raft knows every server of the decided membership. If so, the
+// first step of a change is taken as soon as the change is applied, because operators stop
+// a server right after removing it. A joining server isn't urgent, and asks first.
 func (r *reconciler) knowsAll() bool {
 	return !slices.ContainsFunc(r.wanted, func(m Member) bool { return !contains(r.conf, m.ID) })
 }
@@ -308,7 +307,7 @@ func change(typ pb.ConfChangeType, id uint64) *pb.ConfChangeSingle {
 	return &pb.ConfChangeSingle{Type: typ.Enum(), NodeId: new(id)}
 }
 
-// joiners returns the changes that make learners of the wanted servers that raft doesn't know.
+// joiners returns the changes that make the wanted servers that raft doesn't know learners.
 func (r *reconciler) joiners() (changes []*pb.ConfChangeSingle) {
 	for _, m := range r.wanted {
 		if !contains(r.conf, m.ID) {
@@ -319,8 +318,8 @@ func (r *reconciler) joiners() (changes []*pb.ConfChangeSingle) {
 	return changes
 }
 
-// difference returns the changes that make raft's membership the wanted one. A server that
-// isn't wanted loses its vote, and remains as a guest while it answers.
+// difference returns the changes that make raft's membership the wanted one. An unwanted
+// server loses its vote, and remains a guest while it answers.
 func (r *reconciler) difference() (changes []*pb.ConfChangeSingle) {
 	for _, m := range r.wanted {
 		switch voter := slices.Contains(r.conf.GetVoters(), m.ID); {
@@ -357,9 +356,9 @@ func (r *reconciler) caughtUp() (voters, caughtUp int) {
 	return voters, caughtUp
 }
 
-// absent returns the servers that are to get a vote and aren't admitted: they don't run, or haven't applied what makes
-// them members yet. Until they are admitted their votes are missing: if another voter is lost meanwhile, there may be
-// no majority to admit them.
+// absent returns the servers that are to get a vote and aren't admitted: they don't run, or haven't applied the entry
+// that makes them members yet. Until they are admitted their votes are missing: if another voter is lost meanwhile,
+// there may be no majority to admit them.
 func (r *reconciler) absent() (ids []uint64) {
 	for _, m := range r.wanted {
 		if !m.Observer && m.ID != r.id && !r.lostDisks.isAdmitted(m.ID) {
@@ -369,9 +368,9 @@ func (r *reconciler) absent() (ids []uint64) {
 	return ids
 }
 
-// awaits reports whether a server must be admitted before it gets a vote: one that runs soon will be. One of which this
-// leader has never heard isn't waited for, unless RunningOnly is set: it may be about to be started. It was heard if
-// there is a connection to it, if it has acknowledged an entry, or if it has asked to join.
+// awaits reports whether a server must be admitted before it gets a vote: a running server soon is. Unless RunningOnly
+// is set, the leader doesn't wait for a server that it has never heard: that one may be about to be started. A server
+// was heard if there is a connection to it, or if it has acknowledged an entry or asked to join.
 func (r *reconciler) awaits(id uint64) bool {
 	tried, asks := r.lostDisks.tried[id]
 	return r.runningOnly || r.shell.Connected(id) || asks && r.ticks-tried.tick < joinAskTicks ||
@@ -391,7 +390,7 @@ func (r *reconciler) keepsUp(id uint64) bool {
 
 // settle returns the changes that give votes to learners that have caught up. Once a
 // majority of the wanted voters has caught up, the changes also take votes from observers
-// and remove the servers that aren't wanted, all by one joint consensus.
+// and remove unwanted servers, all by one joint consensus.
 func (r *reconciler) settle() (changes []*pb.ConfChangeSingle) {
 	voters, caughtUp := r.caughtUp()
 	for _, c := range r.difference() {

@@ -8,8 +8,8 @@ import (
 // A roster holds the addresses of servers that are still in raft's membership, but that the
 // state machine no longer names.
 //
-// The state machine may name a membership while the votes of a former one still count: until
-// raft's membership has followed, and every server has heard of it. Meanwhile a server needs
+// The state machine may name a membership while the votes of a former one still count, until
+// raft's membership has followed and every server has heard of it. Meanwhile a server needs
 // the former voters, but the state machine knows the addresses of named members only. The
 // roster survives a restart, because the log may hold only the newest membership then.
 type roster struct {
@@ -20,7 +20,7 @@ type roster struct {
 	former []Member // members no longer named that may be in raft's membership
 	kept   []byte   // the file's content
 	retry  uint64   // after a failure: tick before which the file isn't written again
-	met    []uint64 // servers outside of raft's membership that peers have told of since the last change of it
+	met    []uint64 // servers outside raft's membership that peers introduced since its last change
 	full   bool     // the limit strangersMetMax was logged
 }
 
@@ -45,7 +45,7 @@ func (r *roster) read() {
 	r.former = slices.DeleteFunc(r.former, func(m Member) bool { return m.ID == r.id || isMember(r.configured, m.ID) })
 }
 
-// changed updates the former members when the membership decided on has changed. before is
+// changed updates the former members when the decided membership has changed. before is
 // the previous one.
 func (r *roster) changed(before []Member) {
 	named := r.membersNamed()
@@ -58,7 +58,7 @@ func (r *roster) changed(before []Member) {
 	r.met = nil
 }
 
-// mayMeet reports whether this server connects to one that a peer has told of.
+// mayMeet reports whether this server connects to a server that a peer introduced.
 func (r *roster) mayMeet(id uint64) bool {
 	switch {
 	case contains(r.conf, id) || slices.Contains(r.met, id):
@@ -79,8 +79,8 @@ func (r *roster) guest(m Member) {
 	if !contains(r.conf, m.ID) {
 		return
 	}
-	// The guest keeps its position. Otherwise the file would be written at each announcement if several guests
-	// announce themselves in turn.
+	// The guest keeps its position. Otherwise, if several guests announce themselves in turn, each announcement would
+	// write the file.
 	if i := slices.IndexFunc(r.former, func(f Member) bool { return f.ID == m.ID }); i >= 0 {
 		r.former[i] = m
 	} else {
@@ -89,7 +89,7 @@ func (r *roster) guest(m Member) {
 }
 
 // keep drops servers that have left raft's membership, and writes the file if the former
-// members or the membership decided on have changed. It does nothing until the entries that
+// members or the decided membership have changed. It does nothing until the entries that
 // the log held at the start are applied, since raft's membership is outdated until then.
 func (r *roster) keep() {
 	if r.applied < r.atStart || r.ticks < r.retry {
@@ -109,5 +109,5 @@ func (r *roster) keep() {
 }
 
 // Peers returns the servers to connect to at the start: those of the configuration, and
-// those in the roster that this server kept when it last ran.
+// those in the roster of the last run.
 func (l *Loop) Peers() []Member { return slices.Concat(l.configured, l.roster.former) }

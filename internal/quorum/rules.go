@@ -2,13 +2,13 @@ package quorum
 
 import "slices"
 
-// A state machine may compute by rules that are compiled into the program, or configured, and that servers
-// may have or not (StateMachine.Rules). Each server announces its rules beside its feature level, and a
-// leader tells its state machine what the members have announced. The state machine puts a rule in force by an
-// entry of the log, and a server that doesn't have it stops there: announcements only keep that from
-// happening. Servers that know no rules announce nothing, and count as not heard.
+// A state machine may compute by rules that are compiled in or configured, and that some servers may lack
+// (StateMachine.Rules). Each server announces its rules with its feature level, and a leader tells its state machine
+// what the members have announced. The state machine puts a rule in force by an entry of the log, and a server that
+// doesn't have the rule stops there; announcements only prevent that. Servers that know no rules announce nothing, and
+// count as not heard.
 
-// An Announcement is what a member has announced of its rules.
+// An Announcement is what a member has announced about its rules.
 type Announcement struct {
 	ID    uint64
 	Heard bool   // the member is connected, and has announced its rules on that connection
@@ -25,8 +25,7 @@ func (v *levels) announcements() []Announcement {
 	return all
 }
 
-// others returns the ids of all members but this server, sorted: voters, observers, and the servers that are
-// to be members.
+// others returns the sorted ids of all members but this server: voters, observers, and future members.
 func (v *levels) others() []uint64 {
 	ids := slices.Concat(v.conf.GetVoters(), v.conf.GetVotersOutgoing(), v.conf.GetLearners(), v.conf.GetLearnersNext())
 	wanted := v.wanted

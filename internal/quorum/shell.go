@@ -15,20 +15,20 @@ type Shell interface {
 	// leader are kept until a later turn while there is none.
 	Room(to uint64) bool
 	// SendSnapshot sends the snapshot file at index to a peer, which gets an
-	// EventSnapshot with the file and message. When that is over, this server gets
+	// EventSnapshot with the file and message. When the transfer ends, this server gets
 	// EventSent.
 	SendSnapshot(to, index uint64, message []byte)
-	// SetPeers sets the members of the ensemble: the members decided on, and those that a
-	// change under way adds. The Shell connects to all of them except this server, at the
-	// given addresses. SetPeers is called for each membership that the state machine reports.
-	// A server that leaves stays connected until DropPeer, since it has yet to hear of its removal.
+	// SetPeers sets the members of the ensemble: the decided ones, and those that a change under
+	// way adds. The Shell connects to all of them except this server, at the given addresses.
+	// SetPeers is called for each membership that the state machine reports. A leaving server
+	// stays connected until DropPeer, since it must still hear of its removal.
 	SetPeers(members []Member)
 	// AddPeers adds servers to connect to, which need not be members.
 	AddPeers(servers []Member)
-	// DropPeer ends the connecting to a server, until SetPeers or AddPeers names it again.
+	// DropPeer stops connecting to a server, until SetPeers or AddPeers names it again.
 	DropPeer(id uint64)
-	// Visit announces this server to every peer that it knows, connected or not. Each peer
-	// gets an EventGuest with the announcement.
+	// Visit announces this server to every known peer, connected or not. Each peer gets an
+	// EventGuest with the announcement.
 	Visit(announcement []byte)
 	// AnnounceSkips sends an EventSkips with note to every peer that is connected or
 	// connects later. The note replaces earlier ones.
@@ -36,11 +36,11 @@ type Shell interface {
 	// WriteSnapshot writes an image to a snapshot file and closes the image. When it
 	// is done, this server gets EventWritten.
 	WriteSnapshot(meta storage.Meta, image Image)
-	// Purge removes all snapshots but the newest keep, and the log that only the removed
-	// ones needed. It runs concurrently with the loop.
+	// Purge removes all snapshots but the newest keep, and the log that only those needed.
+	// It runs concurrently with the loop.
 	Purge(keep int)
-	// Beside starts work, possibly on another goroutine. Meanwhile the caller does what
-	// is independent of it, then calls wait, which returns when the work is done.
+	// Beside starts work, possibly on another goroutine. The caller meanwhile does
+	// independent work, then calls wait, which returns when work is done.
 	Beside(work func()) (wait func())
 }
 
@@ -65,9 +65,9 @@ const (
 	EventDrainAnswer                  // Data is the leader's answer to this server's ask to drain
 	EventSkips                        // Data is a note of the entries that From has decided to skip
 	EventMembers                      // Data is the members' addresses as From knows them
-	// From, whose identity is proven, asks to follow without being a member; Data is its announcement
+	// From asks to follow without being a member, with a proven identity; Data is its announcement
 	EventGuest
-	EventDeparted // Data is the Departure of a life of this server, as From has applied it
+	EventDeparted // Data is the Departure of a life of this server that From has applied
 	EventWritten  // the snapshot of Meta was written (Bytes before compression), or failed with Err
 )
 
@@ -77,7 +77,7 @@ type Event struct {
 	From  uint64
 	Data  []byte
 	Level uint32 // of EventLevel and EventJoin: From's feature level
-	// Frames, of EventLevel, is the highest kind of frame that From knows; 0 if it is of a version that doesn't tell.
+	// Frames, of EventLevel, is the highest kind of frame that From knows; 0 if From's version doesn't tell.
 	Frames FrameKind
 	File   *storage.SnapshotWriter
 	Meta   storage.Meta

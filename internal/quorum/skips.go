@@ -12,14 +12,14 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// An entry at which applying panics stops every server. Operators may decide that the
+// An entry that panics when applied stops every server. Operators may decide that the
 // ensemble goes on without it (docs/decisions/026): a skipped entry is applied as one
 // without data, which only advances the state's position in the log. Either all servers
 // must skip the entry or none:
 //
 //	S1  A decision names an entry by index, term and the SHA-256 of its bytes, and is
-//	    durable beside the log before it is announced. A server whose state already
-//	    includes the entry announces its decision only if that is agreed.
+//	    durable next to the log before it is announced. A server whose state already
+//	    includes the entry announces its decision only if it is agreed.
 //	S2  A server skips an entry only if its own decision is marked agreed, and the mark
 //	    is durable before the entry is skipped.
 //	S3  A server marks its decision agreed when every member in force at the entry,
@@ -30,11 +30,11 @@ import (
 //	    announced the decision.
 //
 // By S2 and S3 a server that skips the entry knows that every member will skip it, at each
-// start; by S4 so will members that join later. A server whose snapshot includes the entry
-// needs no decision.
+// start; by S4, so will members that join later. A server whose snapshot includes the
+// entry needs no decision.
 //
-// The accepting side of a connection announces its decisions, as it does its feature
-// level, in one note:
+// The accepting side of a connection announces its decisions in one note, as it does its
+// feature level:
 //
 //	note   (index(8) term(8) sha256(32) agreed(1))*
 type skips struct {
@@ -52,8 +52,8 @@ const (
 	skipSize = 8 + 8 + len(storage.Hash{}) + 1
 	// warnedMax bounds the number of entries in warned.
 	warnedMax = 1 << 10
-	// withheldTicks is how long a peer may take to take a decision over before the leader
-	// logs that the peer doesn't.
+	// withheldTicks is how long the leader waits for a peer to take a decision over before
+	// it logs that.
 	withheldTicks = 100
 )
 
@@ -72,7 +72,7 @@ func (s *skips) open() error {
 	return nil
 }
 
-// announce sends the peers this server's decisions, without those that S1 excludes.
+// announce sends the peers this server's decisions, except those that S1 excludes.
 func (s *skips) announce() {
 	var b []byte
 	for _, index := range slices.Sorted(maps.Keys(s.own)) {
@@ -94,7 +94,7 @@ func appendSkip(b []byte, s *storage.Skip) []byte {
 	return append(b, 0)
 }
 
-// parseSkips reads a note; ok is false for one that no server sends.
+// parseSkips reads a note; ok is false if no server sends such a note.
 func parseSkips(b []byte) (all map[uint64]storage.Skip, ok bool) {
 	if len(b)%skipSize != 0 || len(b) > storage.SkipsMax*skipSize {
 		return nil, false
@@ -162,7 +162,7 @@ func (s *skips) takeOver(theirs storage.Skip, from uint64) {
 }
 
 // holds queues the entries of m if one of them has no agreed decision, or if earlier entries
-// wait. It reports whether it did; m may be nil.
+// wait, and reports whether it did. m may be nil.
 func (s *skips) holds(m *pb.Message) bool {
 	if m == nil || len(s.own) == 0 || len(s.held) == 0 && s.undecided(m.GetEntries()) == len(m.GetEntries()) {
 		return false
@@ -171,8 +171,8 @@ func (s *skips) holds(m *pb.Message) bool {
 	return true
 }
 
-// undecided returns the position in entries of the first one whose decision isn't agreed,
-// or len(entries) if there is none.
+// undecided returns the index in entries of the first one without an agreed decision, or
+// len(entries) if there is none.
 func (s *skips) undecided(entries []*pb.Entry) int {
 	i := slices.IndexFunc(entries, func(e *pb.Entry) bool { own := s.own[e.GetIndex()]; return own != nil && !own.Agreed })
 	if i < 0 {
@@ -211,7 +211,7 @@ func (s *skips) release() *pb.Message {
 	return nil
 }
 
-// responsesFrom returns the responses of m for the entries before index, or for the others.
+// responsesFrom returns the responses of m for the entries before index, or for the rest.
 // Raft must learn which entries were applied, since a server with unapplied changes of
 // membership doesn't campaign. And without a leader, a member that lacks the undecided entry
 // would never get it.
@@ -259,9 +259,9 @@ func (s *skips) settle(e *pb.Entry) bool {
 	return true
 }
 
-// missing returns the members that haven't announced a decision about the entry of own, and
-// those that have decided about another entry at that index. It returns none if a member
-// says that the decision is agreed.
+// missing returns the members that haven't announced a decision about own's entry, and
+// those that decided about another entry at that index. If a member says that the decision
+// is agreed, it returns none.
 func (s *skips) missing(own *storage.Skip) (missing, differ []uint64) {
 	members := slices.Concat(s.conf.GetVoters(), s.conf.GetVotersOutgoing(), s.conf.GetLearners(),
 		s.conf.GetLearnersNext())
@@ -281,8 +281,8 @@ func (s *skips) missing(own *storage.Skip) (missing, differ []uint64) {
 	return missing, differ
 }
 
-// fits reports whether a decision matches the entry at its index in the log. If it doesn't,
-// fits drops a decision taken over from a peer, and fails the loop for one made here.
+// fits reports whether a decision matches the entry at its index in the log. If not, fits
+// drops a decision taken over from a peer, and fails the loop for one made here.
 func (s *skips) fits(own *storage.Skip, e *pb.Entry) bool {
 	if e.GetTerm() == own.Term && !reconfigures(e) && storage.HashEntry(e.GetData()) == own.Hash {
 		return true

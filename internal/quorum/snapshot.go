@@ -12,20 +12,20 @@ import (
 type snapshots struct {
 	logBytes int64 // bytes of log applied since the last snapshot
 	running  bool
-	wanted   bool   // a member needs a snapshot and isn't in the newest one's membership
+	wanted   bool   // a member that needs a snapshot isn't in the newest one's membership
 	began    uint64 // tick when the last snapshot began
 	retryAt  uint64 // after a failure: tick before which no other snapshot is tried
 }
 
-// snapshotRetryTicks is the pause after a failed snapshot. Most likely the disk is
-// full, and the log keeps growing in any case.
+// snapshotRetryTicks is the pause after a failed snapshot. Most likely the disk is full,
+// and the log keeps growing meanwhile.
 const snapshotRetryTicks = 200
 
 // snapshotLookTicks is the time between two checks whether a snapshot is due while
-// nothing is applied: the disk may fill up meanwhile.
+// nothing is applied: the disk may be filling up.
 const snapshotLookTicks = 10
 
-// frameOverhead is about the bytes that an entry takes in the log beside its data, if
+// frameOverhead is roughly the bytes that an entry takes in the log beyond its data, if
 // it is a batch of its own. Such a batch begins at a multiple of frameSector.
 const (
 	frameOverhead = 64
@@ -37,8 +37,8 @@ func (s *snapshots) logged(data int) {
 	s.logBytes += int64((data + frameOverhead + frameSector - 1) &^ (frameSector - 1))
 }
 
-// consider starts a snapshot if one is due. A state that is in doubt isn't saved, so
-// that a restart computes it anew from the log.
+// consider starts a snapshot if one is due. A state in doubt isn't saved, so that a
+// restart computes it again from the log.
 func (s *snapshots) consider(l *Loop) {
 	if s.running || l.doubts.open || l.ticks < s.retryAt || !s.wanted && !l.state.SnapshotDue(s.logBytes) {
 		return
@@ -52,7 +52,7 @@ func (s *snapshots) consider(l *Loop) {
 	})
 }
 
-// written handles the result of a snapshot, and starts a purge of what is no longer needed.
+// written handles the result of a snapshot, and starts a purge.
 func (s *snapshots) written(l *Loop, e Event) {
 	s.running = false
 	zxid := fmt.Sprintf("0x%x", e.Meta.Zxid)

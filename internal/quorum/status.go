@@ -7,7 +7,7 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// Progress is what a leader knows of one follower.
+// Progress is what a leader knows about one follower.
 type Progress struct {
 	ID     uint64
 	Match  uint64 // index of the last entry that the follower is known to have on disk
@@ -26,23 +26,23 @@ type Status struct {
 	Observers []uint64
 	Guests    []uint64   // servers that follow without a vote and aren't members
 	Followers []Progress // on the leader only
-	// Unheard are, on the leader only, the voters from which it has not heard since it leads.
+	// Unheard lists, on the leader only, the voters that it hasn't heard from since it leads.
 	Unheard []uint64
-	// Departed has, by server, the entry that took a life of it out last, as far as this server knows. It is shared and
-	// must not be modified.
+	// Departed holds, by server, the last entry known here that took out a life of it. It is shared and must not be
+	// modified.
 	Departed map[uint64]Departure
-	// Lost, if not 0, is the index of a log entry that this server has acknowledged, as a leader says, and doesn't
+	// Lost, if not 0, is the index of a log entry that this server, according to a leader, has acknowledged and doesn't
 	// have: an older copy of its disk was put back.
 	Lost uint64
-	// Unanswered is the number of ticks for which the leader has not answered this
-	// server, though this server hears it: what this server sends doesn't arrive.
+	// Unanswered is the number of ticks for which the leader has not answered this server,
+	// though this server hears it: this server's messages don't arrive.
 	Unanswered uint64
-	// Draining says whether this server drains. Drained are the servers that drain, as far as it knows: a leader knows
-	// them all, a follower itself.
+	// Draining says whether this server drains. Drained lists the servers known here to drain: a leader knows them all, a
+	// follower only itself.
 	Draining Draining
 	Drained  []uint64
-	// Needed says that this server's disk is stuck, and that no majority of the voters serves without it, as the leader
-	// has said for drainAgeTicks.
+	// Needed says that this server's disk is stuck, and that the leader has said for drainAgeTicks that no majority of the
+	// voters serves without it.
 	Needed bool
 }
 
@@ -92,7 +92,7 @@ func (l *Loop) publish() {
 	l.mu.Unlock()
 }
 
-// Followers returns what a leader knows of the other servers, by ascending id.
+// Followers returns what a leader knows about the other servers, by ascending id.
 func (n *Node) Followers() []Progress {
 	var all []Progress
 	self := n.raw.BasicStatus().ID

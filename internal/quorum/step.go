@@ -30,7 +30,7 @@ func (l *Loop) step(e Event) error {
 	return l.node.Step(m)
 }
 
-// vet returns the message of an event once it is checked against this server's state.
+// vet returns the message of an event after checking it against this server's state.
 func (l *Loop) vet(e Event) (*pb.Message, error) {
 	m, err := decodeMessage(e.Data)
 	if err != nil {
@@ -47,9 +47,9 @@ func (l *Loop) vet(e Event) (*pb.Message, error) {
 
 // answersReads reports whether this server answers a peer's request for a read index. A
 // former leader doesn't: raft would forward the request in the peer's name, and the new
-// leader would refuse it. The peer asks again as soon as it knows the new leader. A
-// leader doesn't answer a server that has left either. If that server doesn't know that
-// it has left, the missing answer tells it (see leaderCheck).
+// leader would refuse it. The peer asks again as soon as it knows the new leader. Nor
+// does a leader answer a server that has left: the missing answer tells a server that
+// doesn't know it yet (see leaderCheck).
 func (l *Loop) answersReads(from uint64) bool {
 	return l.node.IsLeader() && contains(l.conf, from)
 }

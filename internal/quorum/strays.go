@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// strays are the servers that the Shell connects to without a reason any more. A server is
-// connected to because it is a member, has a vote, follows as a guest, or has asked to. Once it was
-// removed, or was never added because the change that asked for it was given up, it may be gone for
-// good: nobody should go on dialling its address.
+// strays are the servers that the Shell no longer has a reason to connect to. The reasons are that
+// a server is a member, has a vote, follows as a guest, or has asked to. A server that was removed,
+// or was never added because the change was dropped, may be gone for good: its address should not
+// be dialled forever.
 //
-// Only a server that knows the present members can tell: it has a leader that answers it. One that
-// was away goes on dialling everybody, because one of them may tell it who the members are.
+// Only a server with a leader that answers it knows the present members. A server that was away
+// keeps dialling every server, because one of them may introduce the members.
 type strays struct {
 	*view
 	guests      *guests
@@ -19,11 +19,11 @@ type strays struct {
 	leaderCheck *leaderCheck
 
 	dialled map[uint64]bool   // servers that the Shell was told to connect to
-	since   map[uint64]uint64 // by server without a reason: the tick from which it had none
+	since   map[uint64]uint64 // by server: the tick since when there is no reason
 }
 
-// strayTicks is how long a server without a reason is dialled. A removed server that starts again
-// within that time hears of its removal from those that dial it; later it has to ask (guests.go).
+// strayTicks is how long a stray is still dialled. A removed server that restarts within that
+// time hears of its removal from those that dial it; later it has to ask (guests.go).
 const strayTicks = 200
 
 // note records servers that the Shell is told to connect to.

@@ -6,41 +6,39 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// A disk may take seconds for a write, or hang. The state machine may take seconds as well: for an
-// entry, or because a client's request holds its lock. What a server tells the others must not wait
-// for that: that it lives, which sessions it hears, that it leads no longer. So a Loop neither writes
-// its log itself nor calls those methods of the state machine that may take long. Advance returns
-// the task that is due, and the caller does it. If that takes long, the caller goes on with Tick,
-// Handle and Advance meanwhile.
+// A disk may take seconds for a write, or hang. The state machine may take seconds as well: for an entry, or because a
+// client's request holds its lock. A server's messages to the others must not wait for that: that it lives, which
+// sessions it hears, that it no longer leads. So a Loop neither writes its log itself nor calls those methods of the
+// state machine that may take long. Advance returns the task that is due, and the caller does it. If that takes long,
+// the caller goes on with Tick, Handle and Advance meanwhile.
 //
 // While a write is under way,
 //
-//  1. nothing that the write makes true is told to anyone: raft's responses to an append are
-//     sent once it is durable (Done), and later appends wait for it;
+//  1. nothing that depends on the write is sent: raft's responses to an append are sent once
+//     it is durable (Done), and later appends wait for it;
 //  2. no requests are proposed or forwarded: a server whose disk hangs starts nothing;
 //  3. committed entries, which are on the disk already, are applied unless they change the
 //     membership, since the commit index must then be written first.
 //
-// While a call of the state machine is under way, no other method of it is called but Report,
-// Reported, Syncs, Levels, Lineage and Moment, and nothing is written. What else is for it waits, in
-// order.
+// While a call of the state machine is under way, none of its other methods but Report, Reported, Syncs, Levels,
+// Lineage and Moment is called, and nothing is written. Other calls wait, in order.
 //
-// After stuckTicks of a task the server is stuck: a leader hands its leadership over if a majority
-// without it has what its own log lacks, and another server doesn't ask for votes.
+// After stuckTicks of a task the server is stuck: a leader transfers its leadership if a majority
+// without it has what its own log lacks, and any other server doesn't ask for votes.
 
 const (
 	// stuckTicks is how many ticks a task may take before the server counts as stuck. A healthy disk
 	// takes a few ms; half a second is also the shortest time in which followers notice that a
 	// leader is silent.
 	stuckTicks = 10
-	// refuseLeadTicks is how long a server's own task must take for it not to take over from a stuck leader. It is
-	// less than stuckTicks: an entry that takes long takes long everywhere, and began about as long ago here.
+	// A server whose own task has taken refuseLeadTicks doesn't take over from a stuck leader. The bound is less than
+	// stuckTicks: an entry that takes long takes long everywhere, and began about as long ago here.
 	refuseLeadTicks = 5
-	// forwardedWaitMax bounds the requests of followers that wait for a busy state machine, in bytes. Beyond it the
-	// loop takes no events (Full), so that they stay with their senders.
+	// forwardedWaitMax bounds the requests of followers that wait for a busy state machine, in bytes. Beyond that the loop
+	// takes no events (Full), so that requests stay with their senders.
 	forwardedWaitMax = 64 << 20
-	// forwardedSpares is how many buffers of forwarded requests are kept for later ones. Between two turns each of the
-	// followers of a usual ensemble sends one or two frames.
+	// forwardedSpares is how many buffers of forwarded requests are kept for later ones. Between two turns each follower
+	// of a usual ensemble sends one or two frames.
 	forwardedSpares = 4
 )
 
@@ -75,14 +73,14 @@ type tasks struct {
 	since   uint64 // tick in which it became due
 	calling bool   // it is a call of the state machine
 	writing bool   // an append, or the installation of a snapshot, is due or under way
-	then    func() // is called after that call, if it succeeded and then isn't nil
+	then    func() // called after that call if it succeeded; may be nil
 	calls   []call
 
 	forwarded int      // bytes of followers' requests in calls
 	spare     [][]byte // buffers for followers' requests, at most forwardedSpares of FrameKeepBytes
 }
 
-// A call is one of the state machine: do, or nothing if that is nil, and then what is to follow.
+// A call is a call of the state machine: do, if not nil, and then the function to call afterwards.
 type call struct {
 	do   func() error
 	then func()
@@ -131,19 +129,20 @@ func (k *tasks) buffer() (b []byte) {
 	return b
 }
 
-// reuse keeps the buffer of forwarded requests that the state machine has taken: it retains nothing of them.
+// reuse keeps the buffer of forwarded requests that the state machine has handled, since it retains none of their
+// bytes.
 func (k *tasks) reuse(b []byte) {
 	if len(k.spare) < forwardedSpares && cap(b) <= FrameKeepBytes {
 		k.spare = append(k.spare, b)
 	}
 }
 
-// Full reports whether so much waits for the state machine that no event should be handled before the task under way is
-// over.
+// Full reports whether so much waits for the state machine that no event should be handled before the task under way
+// ends.
 func (l *Loop) Full() bool { return l.tasks.forwarded > forwardedWaitMax }
 
-// next makes the next of the calls that wait. While the log is being written it is done at once: only who goes on
-// beside the write gets here.
+// next makes the next waiting call. While the log is being written, it makes the call at once: only a caller that
+// continues during the write gets here.
 func (l *Loop) next() {
 	k := &l.tasks
 	c := k.calls[0]
@@ -171,7 +170,7 @@ func (l *Loop) Turn() {
 	}
 }
 
-// Advance does work that is ready until a task is due, and returns that. The caller calls its Do, then Done, then
+// Advance does work that is ready until a task is due, and returns the task. The caller calls its Do, then Done, then
 // Advance again. Advance returns nil if there is nothing left to do, or only after the task under way.
 func (l *Loop) Advance() *Task {
 	l.awaitApplied()
@@ -183,7 +182,7 @@ func (l *Loop) Advance() *Task {
 	return &l.tasks.task
 }
 
-// Done goes on after the Do of the task that Advance returned. The caller then calls Advance.
+// Done continues after the Do of the task that Advance returned. The caller then calls Advance.
 func (l *Loop) Done() {
 	k := &l.tasks
 	t, then := k.task, k.then

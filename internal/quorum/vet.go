@@ -17,8 +17,8 @@ import (
 //
 //	every message   From is the peer it came from, To is this server, no Responses,
 //	                no Vote; 0 < Term <= own term + termStepMax; indexes <= indexMax
-//	MsgApp, MsgHeartbeat, MsgSnap, MsgTimeoutNow    in own term: From leads it, if this server knows who does. Raft
-//	                would take another for the leader, and entries of the same term from both
+//	MsgApp, MsgHeartbeat, MsgSnap, MsgTimeoutNow    in own term: From leads it, if this server knows the leader. Raft
+//	                would follow any other sender, and accept entries of one term from both
 //	MsgApp          entries follow Index without a gap, their terms don't fall, and
 //	                LogTerm <= first term, last term <= Term; changes of membership decode
 //	MsgAppResp      in own term: Index <= own last, RejectHint <= Index
@@ -34,14 +34,14 @@ import (
 // and MsgPreVoteResp may reject.
 const (
 	// termStepMax is how far ahead of this server a peer's term may be. A server would have to be away for six years to
-	// fall back further, with an election at each tick. And a malicious peer needs as many messages to use up all
-	// terms.
+	// fall back further, with an election at each tick. And a malicious peer needs as many messages to exhaust all terms.
 	termStepMax = 1 << 32
 	// indexMax leaves room for additions without overflow.
 	indexMax = 1 << 62
 	// contextSizeMax bounds the context of a read index, a heartbeat or a vote. The longest is raft's for a transfer.
 	contextSizeMax = 64
-	// entriesMax bounds the entries in a message: decoded, they take more memory. One of MessageSizeMax has fewer.
+	// entriesMax bounds the entries in a message, because they take more memory once decoded. A message of MessageSizeMax
+	// has fewer.
 	entriesMax = 1 << 16
 )
 
@@ -57,7 +57,7 @@ type vetting struct {
 type refusedMessages struct {
 	until map[uint64]uint64 // by peer: tick before which nothing is logged
 	count map[uint64]int    // by peer: messages refused since the last line
-	lost  uint64            // index of an entry that this server has acknowledged, as a leader says, and doesn't have
+	lost  uint64            // index of an entry that this server, according to a leader, has acknowledged and lacks
 }
 
 // refuse logs that a peer's message was refused, at most once in refusedTicks for each peer.
@@ -82,7 +82,7 @@ func (r *refusedMessages) refuse(l *Loop, from uint64, err error) {
 	r.until[from], r.count[from] = l.ticks+refusedTicks, 0
 }
 
-// lostEntry returns the index of an entry that this server has acknowledged and doesn't have, 0 if it knows of none.
+// lostEntry returns the index of an entry that this server has acknowledged and lacks, or 0 if none is known.
 func (l *Loop) lostEntry() uint64 {
 	if l.messages.lost == 0 {
 		return 0
@@ -171,7 +171,7 @@ func emptySnapshot(s *pb.Snapshot) bool {
 	return s.GetMetadata().GetIndex() == 0 && len(s.GetData()) == 0
 }
 
-// A lostEntryError refuses a message that commits an entry which this server must have acknowledged, and doesn't have.
+// A lostEntryError refuses a message that commits an entry that this server must have acknowledged and lacks.
 type lostEntryError struct{ Index, Last uint64 }
 
 func (e *lostEntryError) Error() string {

@@ -9,8 +9,8 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// A view is what all parts of a Loop look at: what this server was given, how far it is, and who the members are. The
-// parts read it, and only the Loop changes it. The one exception is failed, which a part sets to stop the server.
+// A view is the state that all parts of a Loop share: the options, the progress and the members. The parts read it, and
+// only the Loop changes it. The one exception is failed, which a part sets to stop the server.
 type view struct {
 	id         uint64   // of this server
 	configured []Member // LoopOptions.Members
@@ -22,7 +22,7 @@ type view struct {
 	node       *Node
 
 	ticks    uint64
-	applied  uint64 // index of the last entry that the state machine has, or is just applying
+	applied  uint64 // index of the last entry that the state machine has or is applying
 	lastLead Leadership
 	failed   error // the server must stop because of it
 
@@ -30,8 +30,8 @@ type view struct {
 	sole    bool          // this server is the only voter
 	members []Member      // named by the state machine
 	change  *Change       // the change of members under way, or nil
-	wanted  []Member      // the members decided on: those of change, if there is one
-	atStart uint64        // index of the last entry on the disk at the start; what entries up to it change is no news
+	wanted  []Member      // the decided members: those of change, if there is one
+	atStart uint64        // index of the last entry on the disk at the start; changes up to it are old
 }
 
 // contains reports whether a server is in raft's membership. During joint consensus
@@ -41,8 +41,8 @@ func contains(conf *pb.ConfState, id uint64) bool {
 		slices.Contains(conf.GetVotersOutgoing(), id)
 }
 
-// membersNamed returns the members decided on and those that a change is about to remove.
-// If no membership has been decided yet, it returns the members of the configuration.
+// membersNamed returns the decided members and those that a change is about to remove. If
+// no membership has been decided yet, it returns the members of the configuration.
 func (v *view) membersNamed() []Member {
 	if len(v.wanted) == 0 {
 		return v.configured
@@ -56,13 +56,13 @@ func (v *view) membersNamed() []Member {
 	return known
 }
 
-// isGuest reports whether a server has no vote and isn't named as a member either.
+// isGuest reports whether a server has no vote and isn't a named member.
 func (v *view) isGuest(id uint64) bool {
 	return len(v.wanted) > 0 && !isMember(v.membersNamed(), id) &&
 		!slices.Contains(v.conf.GetVoters(), id) && !slices.Contains(v.conf.GetVotersOutgoing(), id)
 }
 
-// observes reports whether this server is an observer in the membership decided on, or in
+// observes reports whether this server is an observer in the decided membership, or in
 // the configuration if none has been decided yet.
 func (v *view) observes() bool {
 	members := v.wanted
@@ -85,7 +85,7 @@ func (v *view) leavesVoter(changes []*pb.ConfChangeSingle) bool {
 }
 
 // inForce reports whether raft's voters are those of the configuration that this server
-// was started with. They are in a new ensemble, whose first membership can be named at
+// was started with. They are in a new ensemble: its first membership can be named at
 // once.
 func (v *view) inForce() bool {
 	voters := 0

@@ -6,7 +6,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// writes holds what raft wants to be written and applied.
+// writes holds what raft wants written and applied.
 type writes struct {
 	*view
 	tasks *tasks
@@ -14,7 +14,7 @@ type writes struct {
 	appends  []*pb.Message // to be written after it, oldest first
 	applies  []*pb.Message // committed entries to apply, oldest first
 	applying *pb.Message   // entries that are being applied; nil if there are none
-	beside   func()        // waits until they are, if that is done beside a write; else nil
+	beside   func()        // waits until they are, if a write runs meanwhile; else nil
 	applyErr error         // what applying them returned
 	held     []Event       // snapshots and votes that arrived during a task
 
@@ -24,16 +24,16 @@ type writes struct {
 // pending reports whether something that raft has handed out is not on the disk yet, such as this server's own vote.
 func (w *writes) pending() bool { return w.tasks.writing || len(w.appends) > 0 }
 
-// holdVote keeps a vote until the write is over, with a copy of its data, which the caller of Handle uses
-// again. Of each server it keeps the last one, so that what is kept is bounded.
+// holdVote keeps a vote until the write ends, with a copy of its data, since the caller of Handle reuses the buffer. It
+// keeps only each server's last vote, which bounds their number.
 func (w *writes) holdVote(e Event) {
 	w.held = slices.DeleteFunc(w.held, func(h Event) bool { return h.Kind == EventRaft && h.From == e.From })
 	e.Data = slices.Clone(e.Data)
 	w.held = append(w.held, e)
 }
 
-// take queues an append and committed entries of raft, each of which may be nil, and begins
-// what can be done of them now.
+// take queues an append and committed entries of raft, either of which may be nil, and
+// begins what can be done now.
 func (l *Loop) take(write, apply *pb.Message) {
 	w := &l.writes
 	if write != nil {
@@ -48,8 +48,8 @@ func (l *Loop) take(write, apply *pb.Message) {
 // proceed does what is queued until a task is due. An append and the committed entries handed
 // out with it run concurrently, since these entries are on the disk already. They run one after
 // the other if there is hardly anything to write, often just the new commit index: another
-// goroutine would then cost more than it saves. So they do around changes of the membership and
-// snapshots.
+// goroutine would then cost more than it saves. The same holds around changes of the membership
+// and snapshots.
 func (l *Loop) proceed() {
 	w, k := &l.writes, &l.tasks
 	for l.failed == nil && !k.calling && !k.due {
@@ -86,7 +86,7 @@ func (l *Loop) proceed() {
 	}
 }
 
-// awaitApplied waits, while a write is under way, for the entries that are applied beside it, if there are any.
+// awaitApplied waits, while a write is under way, for the entries that are being applied meanwhile, if any.
 func (l *Loop) awaitApplied() {
 	if w := &l.writes; w.beside == nil || !w.tasks.writing || l.tasks.due {
 		return
@@ -97,7 +97,7 @@ func (l *Loop) awaitApplied() {
 	l.appliedAll()
 }
 
-// awaitBeside waits for the entries that are applied beside a write.
+// awaitBeside waits for the entries that are applied during a write.
 func (l *Loop) awaitBeside() error {
 	l.writes.beside()
 	return l.writes.applyErr
@@ -106,7 +106,7 @@ func (l *Loop) awaitBeside() error {
 // applyEntries applies l.entries.
 func (l *Loop) applyEntries() error { return l.state.Apply(l.entries) }
 
-// appliedAll does what is due after the state machine has applied entries in a task, or beside one.
+// appliedAll does what is due after the state machine has applied entries in a task, or during one.
 func (l *Loop) appliedAll() {
 	w := &l.writes
 	m := w.applying
@@ -186,9 +186,9 @@ func (w *writes) lastEntry() (index, term uint64, err error) {
 	return index, term, err
 }
 
-// tick makes a leader that is stuck hand its leadership over, if a majority can do without it: voters
-// that have acknowledged everything that waits for this disk, so their disks work. Whether one of them is stuck as
-// well, by the same entry, it knows itself: it refuses then (step).
+// tick makes a stuck leader transfer its leadership, if a majority can do without it: voters that have acknowledged
+// everything that waits for this disk, so their disks work. A voter that is stuck as well, by the same entry, refuses
+// (step).
 func (w *writes) tick(lead *leadership) {
 	if !w.tasks.stuck() || !w.node.IsLeader() || w.node.Transferring() {
 		return
@@ -228,7 +228,7 @@ func first(queue []*pb.Message) *pb.Message {
 	return queue[0]
 }
 
-// drop removes the first message of a queue, and keeps the memory.
+// drop removes the first message of a queue, and keeps the queue's memory.
 func drop(queue *[]*pb.Message) {
 	n := copy(*queue, (*queue)[1:])
 	(*queue)[n] = nil

@@ -18,14 +18,14 @@ import (
 // all"; the costliest newcomers are refused first.
 //
 // Reads, deletes, heartbeats, the end of sessions, and the reconnection of known sessions are never refused. A client
-// that sets many watches again meanwhile is closed (watchBytesMax). A server refuses requests of its own clients before
-// they reach the log, because all servers apply the log alike.
+// that meanwhile sets many watches again is disconnected (watchBytesMax). A server refuses requests of its own clients
+// before they reach the log, because all servers apply the log alike.
 
 // clientBytes is what a connection uses in addition to its buffers: a goroutine, and its records
 // here and in the network poller.
 const clientBytes = 12 << 10
 
-// memoryAccount is the last account and what follows from it.
+// memoryAccount is the last account and its consequences.
 type memoryAccount struct {
 	tight     atomic.Int32 // the memory.Step in force, 0 for none
 	costliest atomic.Pointer[string]
@@ -33,22 +33,22 @@ type memoryAccount struct {
 	refused   atomic.Int64
 
 	limit   atomic.Int64 // memory.limit as of the last account; 0 for none
-	rest    atomic.Int64 // what the last account had beside watches
+	rest    atomic.Int64 // the last account's total without watches
 	watches atomic.Int64 // what watches use now
 }
 
-// used returns what is used now, as far as it is known.
+// used returns the memory in use now, as far as known.
 func (m *memoryAccount) used() int64 { return m.rest.Load() + m.watches.Load() }
 
-// While memory is short, a client that reconnects may set fewer watches again the shorter it is: a 64th of
-// memory.limit, then some thousand, then a hundred. So those who have many go first.
+// The shorter memory is, the fewer watches a reconnecting client may set again: a 64th of memory.limit, then some
+// thousand, then a hundred. So clients with many watches go first.
 const (
 	watchBytesShare = 64
 	watchBytesFew   = 128 << 10
 	watchBytesLeast = 16 << 10
 )
 
-// watchBytesMax returns how much memory the watches of a client may use that sets them again now.
+// watchBytesMax returns how much memory the watches of a client that sets them again now may use.
 func (m *memoryAccount) watchBytesMax() int64 {
 	limit := m.limit.Load()
 	switch memory.StepAt(m.used(), limit) {
@@ -62,7 +62,7 @@ func (m *memoryAccount) watchBytesMax() int64 {
 	return watchBytesLeast
 }
 
-// What a connection may use so much memory for that it is closed while memory is short.
+// The uses of memory for which a connection may be closed while memory is short.
 const (
 	forWatches = "watches"
 	forReplies = "replies"
@@ -71,8 +71,7 @@ const (
 
 var memoryUses = [...]string{forWatches, forReplies, forFrames}
 
-// closeForMemory closes a connection at once because of the memory that it uses for something, while memory is
-// short. c.mu is held.
+// closeForMemory closes a connection at once, while memory is short, because of its memory for what. c.mu is held.
 func (o *outside) closeForMemory(c *Client, what string, bytes int64) {
 	o.meters.closedForMemory[what].Inc()
 	o.clientLog.Warn("a connection is closed because memory is short", "client", c.remote,
@@ -142,9 +141,8 @@ func (r *Replica) memoryUse() memory.Use {
 	return u
 }
 
-// sessionMemory returns the memory that sessions use outside the tree: for the connection each is
-// attached to, whom it counts for, its expiry, and the local sessions that have not entered. mu is held at least
-// for reading.
+// sessionMemory returns the memory that sessions use outside the tree: for the connection each is attached to, its
+// owners, its expiry, and the local sessions that have not entered. mu is held at least for reading.
 func (r *Replica) sessionMemory() int64 {
 	const (
 		lifetimeBytes = int64(unsafe.Sizeof(lifetime{})) + indexEntryBytes + bucketEntryBytes
@@ -164,8 +162,8 @@ const (
 	bucketEntryBytes = 16
 )
 
-// closeCostliest closes the connections that use most for something, if all together use more for it than an
-// unreadShare of limit, until a quarter of that is free.
+// closeCostliest closes the connections that use most memory for what, if all together use more than an unreadShare of
+// limit for it, until a quarter of that is free.
 func (r *Replica) closeCostliest(what string, limit int64, of func(*Client) int64) {
 	most, used := limit/unreadShare, int64(0)
 	type share struct {
@@ -196,7 +194,7 @@ func (r *Replica) closeCostliest(what string, limit int64, of func(*Client) int6
 	}
 }
 
-// outputBytes returns what the client's unread output takes.
+// outputBytes returns the memory that the client's unread output uses.
 func (c *Client) outputBytes() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,7 +204,7 @@ func (c *Client) outputBytes() int64 {
 	return int64(cap(c.out.frames) + c.out.taken)
 }
 
-// frameBytes returns what the client's unfinished frame takes.
+// frameBytes returns the memory that the client's unfinished frame uses.
 func (c *Client) frameBytes() int64 {
 	if c.frame.by.Load() == 0 || c.Ending() != "" {
 		return 0
@@ -214,7 +212,7 @@ func (c *Client) frameBytes() int64 {
 	return c.input.size.Load()
 }
 
-// addClient adds what one connection uses to u, and to its host's sum in hosts.
+// addClient adds one connection's memory to u, and to its host's sum in hosts.
 func addClient(u *memory.Use, c *Client, hosts map[string]int64) {
 	c.mu.Lock()
 	output := int64(cap(c.out.frames) + cap(c.out.spare) + c.out.taken)
@@ -284,7 +282,7 @@ func (s *state) grows(code jute.Op, body []byte) bool {
 	return s.tree.Grows(code, body)
 }
 
-// Compact makes the tree give back memory in one short step, and reports whether there is more to
+// Compact makes the tree release memory in one short step, and reports whether there is more to
 // do.
 func (s *state) Compact() (more bool) {
 	s.mu.Lock()

@@ -8,9 +8,9 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A verdict is admit's decision on a request: that it is taken, to be executed as the table of
-// operations says, or how it is answered instead, in its place among the replies. Only a request
-// that is taken is stamped, so a refused one never becomes a proposal.
+// A verdict is admit's decision on a request: the request is taken, to be executed as the table
+// of operations says, or the verdict says how it is answered instead, in its place among the
+// replies. Only a taken request is stamped, so a refused one never becomes a proposal.
 type verdict uint8
 
 const (
@@ -35,8 +35,8 @@ var refusals = [...]jute.Code{
 // refuses reports whether the request is refused without being executed.
 func (v verdict) refuses() bool { return v >= noSuchOp }
 
-// ErrUntold says that the next request on a connection is a write, and that the client has yet to
-// be told that an earlier one was refused. The caller passes the request in again later.
+// ErrUntold says that the next request on a connection is a write, and that the client doesn't
+// know yet that an earlier one was refused. The caller passes the request in again later.
 //
 // A client that pipelines writes relies on their order (X6). After a write was refused for lack of
 // disk space or memory, the next one is taken only once the client has received the refusal.
@@ -44,7 +44,7 @@ func (v verdict) refuses() bool { return v >= noSuchOp }
 var ErrUntold = errors.New("the client has yet to be told that a write was refused")
 
 // admit decides on one request. The batch may hold the replica; admit releases it if the decision
-// needs more than a look at a few numbers.
+// requires more than comparing a few numbers.
 func (t *readBatch) admit(op *op, body []byte) (verdict, error) {
 	c := t.c
 	ends := op == &opCloseSession
@@ -94,7 +94,7 @@ func (t *readBatch) admit(op *op, body []byte) (verdict, error) {
 	return taken, nil
 }
 
-// affords reports whether there is memory for what the request would add.
+// affords reports whether there is memory for the request's additions.
 func (t *readBatch) affords(op *op, body []byte) bool {
 	r := t.r
 	if r.memory.tight.Load() == 0 {
@@ -108,7 +108,7 @@ func (t *readBatch) affords(op *op, body []byte) bool {
 	return false
 }
 
-// told reports whether the client has received all answers to what it has sent so far.
+// told reports whether the client has received the answers to all its requests so far.
 func (c *Client) told() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 
 // Apply evaluates committed entries, in order, and queues the resulting replies and notifications
 // for the clients connected here. An error means that this server's log holds something that this
-// software did not write; going on would make the state diverge.
+// program did not write; going on would make the state diverge.
 func (r *Replica) Apply(entries []quorum.Entry) (err error) {
 	var push *Client
 	defer func() {
@@ -74,7 +74,7 @@ func (r *Replica) applyEntry(e quorum.Entry, visit func(*tree.Result)) error {
 		if r.alone {
 			return &quorum.DivergedAloneError{Index: index, Digest: digest}
 		}
-		r.loop.doubtful = true // the quorum finds out which state is right
+		r.loop.doubtful = true // the quorum determines which state is right
 	}
 	before := r.tree.Time()
 	err := r.tree.Apply(e.Term, e.Index, e.Data[digestSize:], visit)

@@ -13,10 +13,10 @@ import (
 
 // The limits of clients (package limit) come from a server's configuration; znodes below limit.Root
 // override it on all servers. Each server enforces them on its own clients, before their requests
-// reach the log: what is in the log is applied alike everywhere. So a limit on what the tree holds
-// can be exceeded by requests that are still on their way to it.
+// reach the log: all servers apply the log alike. So requests that are still on their way to the
+// tree can exceed a limit on its contents.
 
-// boundsMax is how many znodes below limit.Root are read; if there are more, none of them is in
+// boundsMax bounds the znodes below limit.Root that are read; if there are more, none is in
 // force.
 const boundsMax = 1000
 
@@ -43,7 +43,7 @@ type pathBound struct {
 	used *rates // kept when the limits change
 }
 
-// rates track how much of the request limit and the byte limit was used.
+// rates track the use of the request limit and of the byte limit.
 type rates struct{ requests, bytes limit.Rate }
 
 func (u *rates) use(now, requests, bytes int64, of *limit.Set) {
@@ -51,7 +51,7 @@ func (u *rates) use(now, requests, bytes int64, of *limit.Set) {
 	u.bytes.Use(now, bytes, of[limit.Bytes])
 }
 
-// owes returns how long (ns) nothing more may be used, and which of the two limits requires that.
+// owes returns how long (ns) nothing more may be used, and which of the two limits is the reason.
 func (u *rates) owes(now int64) (int64, limit.Kind) {
 	requests, bytes := u.requests.Owes(now), u.bytes.Owes(now)
 	if bytes > requests {
@@ -60,7 +60,7 @@ func (u *rates) owes(now int64) (int64, limit.Kind) {
 	return requests, limit.Requests
 }
 
-// A limiter holds this server's clients to the limits in force.
+// A limiter enforces the limits in force on this server's clients.
 type limiter struct {
 	*outside
 	*state
@@ -68,14 +68,14 @@ type limiter struct {
 
 	addresses, identified owners
 	inForce               atomic.Pointer[bounds] // nil for none
-	znodes, ephemerals    atomic.Int64           // how many are in the tree
+	znodes, ephemerals    atomic.Int64           // their numbers in the tree
 
 	// Guarded by state.mu.
 	own     [limit.Scopes]limit.Set // of this server's configuration
 	changed bool                    // the limits in the tree have changed since they were read
 }
 
-// SetLimits puts other limits in force, for places that no znode sets limits for.
+// SetLimits puts other limits in force, for places without a znode that sets limits.
 func (l *limiter) SetLimits(sets [limit.Scopes]limit.Set) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +91,7 @@ func (l *limiter) Limits() [limit.Scopes]limit.Set {
 	return [limit.Scopes]limit.Set{}
 }
 
-// readBounds puts in force what the configuration and the tree say; mu is held for writing.
+// read puts in force the limits of the configuration and the tree; mu is held for writing.
 func (l *limiter) read() {
 	l.changed = false
 	b := &bounds{sets: l.own, paths: map[string]*pathBound{}}
@@ -129,7 +129,7 @@ func (b *bounds) add(path string, set limit.Set) {
 	b.rated = b.rated || set[limit.Requests] > 0 || set[limit.Bytes] > 0
 }
 
-// finish works out which requests can't exceed any limit.
+// finish computes which requests can't exceed any limit.
 func (b *bounds) finish() {
 	least := func(k limit.Kind) int64 {
 		n := int64(math.MaxInt32)
@@ -157,8 +157,8 @@ func (b *bounds) finish() {
 	}
 }
 
-// multiOpsSmall is how many znodes can be created by one request whose record is small enough that
-// concerns doesn't look at it: the path of each takes at least a byte.
+// multiOpsSmall is how many znodes one request can create whose record is so small that concerns
+// doesn't look at it: the path of each takes at least a byte.
 const multiOpsSmall = 1000
 
 // unbounded applies to the znodes that hold the limits, so that limits can always be changed.
@@ -211,14 +211,14 @@ func (l *limiter) parseBound(place limit.Place, text string, base limit.Set) lim
 	return set
 }
 
-// noteBounds notes if an event changes limits; mu is held for writing.
+// noteBounds records whether an event changes limits; mu is held for writing.
 func (l *limiter) noteBounds(ev *tree.Event) {
 	if len(ev.Path) > len(limit.Root) && strings.HasPrefix(ev.Path, limit.Root+"/") {
 		l.changed = true
 	}
 }
 
-// noteSizes updates what bounds.concerns checks against and the version of the membership, after each Apply; mu is
+// noteSizes updates the sizes that bounds.concerns checks and the version of the membership, after each Apply; mu is
 // held for writing.
 func (r *Replica) noteSizes() {
 	r.members.version.Store(r.tree.MembersVersion())

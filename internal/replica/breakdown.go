@@ -9,7 +9,7 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// stopsAtEntry tells the operator what to do about an entry that can't be applied.
+// stopsAtEntry tells the operator how to deal with an entry that can't be applied.
 const stopsAtEntry = "This server stops. Remove nothing, and keep a copy of its data and log directories for a report. " +
 	"If starting it again doesn't help: " + storage.DoMove + ". " +
 	"If all servers stop at this entry, or this server is alone, the entry or this version is at fault: start the version that wrote it"
@@ -17,7 +17,7 @@ const stopsAtEntry = "This server stops. Remove nothing, and keep a copy of its 
 // A breakdown is a panic while applying an entry. The state may be half changed, so mu stays locked
 // and no client sees it.
 type breakdown struct {
-	// report returns the error to stop with, and saves what is known about the panic.
+	// report returns the error to stop with, and saves the facts about the panic.
 	report   func(e quorum.Entry, cause any, about string) error
 	happened atomic.Bool // a panic has happened, and mu is locked
 	applying atomic.Bool // an Apply is under way, and mu is locked
@@ -38,8 +38,8 @@ func (r *Replica) breakDown(err *error) {
 }
 
 // awaitApply waits until no Apply is under way, or until the connections of a broken Replica are
-// closed. No effect of an entry is shown before the whole entry is applied: if applying it panics,
-// and operators skip the entry, nothing of it has happened.
+// closed. No effect of an entry is shown before the whole entry is applied: if applying it panics
+// and operators skip the entry, none of its effects have been seen.
 func (r *Replica) awaitApply() {
 	if r.broken.applying.Load() {
 		r.mu.RLock()

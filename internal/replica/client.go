@@ -32,12 +32,11 @@ const (
 	outputKeepBytes = 256 << 10
 )
 
-// A Client is one client connection as the replica sees it: what it may do, what it waits for and
-// what it has been told. The server or simulator around the replica passes bytes in (Replica.Receive)
-// and takes them out (TakeOutput).
+// A Client is one client connection as the replica sees it: its rights, its unanswered requests and its output. The
+// server or simulator around the replica passes bytes in (Replica.Receive) and takes them out (TakeOutput).
 //
-// What one goroutine or one lock owns of it is a type: reader, frame and input belong to the goroutine that reads the
-// connection, arrival to Replica.mu. Client.mu guards all below it.
+// Fields that one goroutine or one lock owns form a type: reader, frame and input belong to the goroutine that reads
+// the connection, arrival to Replica.mu. Client.mu guards the fields below it.
 type Client struct {
 	id      int64  // cnx: unique in the cluster, also across restarts
 	remote  string // "address:port", for logs and operators
@@ -60,7 +59,7 @@ type Client struct {
 
 	lastHeard atomic.Int64                 // now (ms) of the last bytes from the client
 	ids       atomic.Pointer[[]jute.ID]    // replaced, never modified
-	grants    atomic.Pointer[[]auth.Grant] // what gave it the identities; replaced, never modified
+	grants    atomic.Pointer[[]auth.Grant] // the sources of its identities; replaced, never modified
 
 	reader  // owned by the goroutine that reads the connection
 	frame   // the same
@@ -89,7 +88,7 @@ type Client struct {
 	why        string // why the connection closes, for the log
 }
 
-// An arrival is what Replica.mu guards of a client: its way to a session.
+// An arrival is the part of a client that Replica.mu guards: its progress towards a session.
 type arrival struct {
 	attach     []byte        // the record that attaches the session, until it is applied
 	sent       bool          // attach was sent
@@ -100,8 +99,8 @@ type arrival struct {
 	touched    bool // is in Replica.telling.touched
 }
 
-// ahead counts what is in unanswered and holds back the writes behind it. A new write must not overtake a sync or a
-// long read. It waits for a reconfig because the answer to that has the zxid of a later entry than its own, and the
+// ahead counts the unanswered requests that hold back the writes behind them. A new write must not overtake a sync or a
+// long read. It waits for a reconfig because the reconfig's answer has the zxid of a later entry than its own, and the
 // zxid of the write's answer must not be smaller. Only the reader adds.
 type ahead struct {
 	syncs     atomic.Int32 // that are not ready
@@ -114,8 +113,8 @@ func (a *ahead) any() bool {
 	return a.syncs.Load() > 0 || a.longReads.Load() > 0 || a.reconfigs.Load() > 0
 }
 
-// An output is what waits to be written to a client; Client.mu guards it. The replica appends frames to it, and the
-// flusher takes them. Only one goroutine at a time is a client's flusher.
+// An output is the data that waits to be written to a client; Client.mu guards it. The replica appends frames to it,
+// and the flusher takes them. Only one goroutine at a time is a client's flusher.
 type output struct {
 	frames     []byte
 	spare      []byte         // the other buffer
@@ -137,15 +136,15 @@ func (o *output) full() bool {
 	return n >= outputPauseBytes || n >= outputFreeBytes && o.short()
 }
 
-// short reports whether the client is to keep little memory for output.
+// short reports whether the client should keep little memory for output.
 func (o *output) short() bool { return o.held != nil && o.held.Short() }
 
 // steps are the reads of a client that its flusher does in steps (see longread.go); Client.mu guards them.
 type steps struct {
-	due         bool // the flusher has to call more, and to rest as long as it says
+	due         bool // the flusher has to call more, and then rest for as long as more returns
 	more        func(*Client) time.Duration
 	parked      bool             // not now: the read waits for room (see takeRoom)
-	promised    int              // bytes of room that read has for its reply and doesn't use yet
+	promised    int              // bytes of room that read has reserved for its reply and doesn't use yet
 	read        *longRead        // the read at the head of unanswered, if it is done in steps and has begun
 	done        int32            // how many of ahead.longReads were answered since the reads are due
 	roomAwaited *metrics.Counter // reads that waited for room
@@ -157,8 +156,8 @@ func (c *Client) Remote() string { return c.remote }
 // Session returns the id of the client's session, once Established reports true.
 func (c *Client) Session() int64 { return c.session }
 
-// Timeout returns the time (ms) after which the session ends if nothing is heard of the client; it
-// is known once the connect request has been accepted.
+// Timeout returns the time (ms) after which the session of a silent client ends; it is known once
+// the connect request has been accepted.
 func (c *Client) Timeout() int32 { return c.timeout }
 
 // Identities returns the identities that the client has proved. The caller must not modify them.
@@ -168,7 +167,7 @@ func (c *Client) Identities() []jute.ID { return c.identities() }
 // client.
 func (c *Client) MayReplace() { c.mayReplace = true }
 
-// Identify sets the identities of a client that is the server itself, and has proved nothing.
+// Identify sets the identities of the server's own client, which has proved nothing.
 func (c *Client) Identify(ids []jute.ID) { c.ids.Store(&ids) }
 
 // Answered returns a channel that is closed once the connect request was answered.
@@ -210,10 +209,10 @@ type request struct {
 	seq     int64 // a write's sequence number, from 1; a sync's ticket
 	at      int64 // now (ns) when it arrived
 	ready   bool  // a sync whose answer may go out
-	long    bool  // a read that is done in steps, or might be (see longread.go)
-	held    bool  // a write that is not sent until what holds it back is done (see holds)
+	long    bool  // a read that is, or may have to be, done in steps (see longread.go)
+	held    bool  // a write that waits for earlier requests before it is sent (see holds)
 	verdict verdict
-	size    int    // what it counts toward the unanswered bytes
+	size    int    // its share of the unanswered bytes
 	body    []byte // a read's record, or a write's, if the write may have to be sent again
 }
 
@@ -223,13 +222,13 @@ func (q *request) isWrite() bool { return q.verdict == taken && q.op.kind == kin
 // isSync reports whether the request is answered once everything acknowledged before it is applied.
 func (q *request) isSync() bool { return q.verdict == taken && q.op.kind == kindSync }
 
-// isRead reports whether the request is answered as soon as it is its turn: a read, or a refused
+// isRead reports whether the request is answered as soon as its turn comes: a read, or a refused
 // request.
 func (q *request) isRead() bool {
 	return q.verdict != taken || q.op.kind != kindWrite && q.op.kind != kindSync
 }
 
-// code returns the operation that the request counts as in statistics: OpError if it was refused.
+// code returns the request's operation in statistics: OpError if it was refused.
 func (q *request) code() jute.Op {
 	if q.verdict.refuses() {
 		return jute.OpError
@@ -317,8 +316,8 @@ func (c *Client) reserveLocked(all *unanswered, size int, blocks func()) bool {
 	return false
 }
 
-// awaitOutput waits until the client reads what it is sent, before a request that is answered at once. It
-// returns false if the connection is closing.
+// awaitOutput makes a request that is answered at once wait until the client reads its output. It returns false if the
+// connection is closing.
 func (c *Client) awaitOutput() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -335,7 +334,7 @@ func (c *Client) expect(r *request, all *unanswered, blocks func()) (held, ok bo
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r.op == &opCloseSession && !c.closing && !c.closed {
-		all.add(1, int64(r.size)) // it is the connection's last request, and frees more than it takes
+		all.add(1, int64(r.size)) // it is the connection's last request, and frees more than it uses
 	} else if !c.reserveLocked(all, r.size, blocks) {
 		return false, false
 	}
@@ -402,8 +401,8 @@ func (c *Client) closeLocked(why string) {
 	}
 }
 
-// cut ends the connection at once: what it was to be sent is dropped, and a write under way ends. The
-// session goes on until its timeout. mu is held.
+// cut ends the connection at once: its output is dropped, and a write under way ends. The session lives on until its
+// timeout. mu is held.
 func (c *Client) cut(why string) {
 	c.closeLocked(why)
 	c.out.frames, c.steps.read = nil, nil
@@ -431,9 +430,9 @@ func (c *Client) Quiet() {
 	}
 }
 
-// disconnected marks the socket as gone, frees what waited for it, and wakes the reader. It returns
-// the number and the bytes of the requests that will never be answered, and how many of them are
-// writes that were sent.
+// disconnected marks the socket as gone, frees the output that waited for it, and wakes the reader.
+// It returns the number and the bytes of the requests that will never be answered, and how many of
+// them are writes that were sent.
 func (c *Client) disconnected() (count, bytes, sent int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,7 +2,7 @@ package replica
 
 import "sync/atomic"
 
-// A clock stamps what this server proposes.
+// A clock stamps this server's proposals.
 type clock struct {
 	*outside
 	*state

@@ -8,13 +8,13 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// refusal is the reason why a connect request gets no answer but a closed connection, as from
-// Apache: the client should try another server.
+// refusal is the reason why a connect request gets a closed connection instead of an answer,
+// as from Apache: the client should try another server.
 type refusal string
 
 func (e refusal) Error() string { return string(e) }
 
-// clampTimeout returns the session timeout that is granted if the client asks for wanted, in ms.
+// clampTimeout returns the session timeout granted to a client that asks for wanted, in ms.
 func (l *limits) clampTimeout(wanted int32) int32 {
 	return min(max(wanted, l.timeoutMin), l.timeoutMax)
 }
@@ -25,15 +25,14 @@ const (
 	// for known ones. It is more than the log takes in a second, so only a flood reaches it; a refused
 	// client tries again, or tries another server.
 	connectsMax = 10_000
-	// noRoomSessionsMax bounds the sessions that begin in the log while the disk is nearly full. It uses
-	// a small part of the log's reserve even if each begin and end is an entry of its own. Later sessions
-	// are local ones, which need no room: whoever comes to help, or to watch, finds a session. A client
-	// that goes to another server with a local session finds that it is over, so the first ones aren't
-	// local.
+	// noRoomSessionsMax bounds the sessions that begin in the log while the disk is nearly full. They use a small part of
+	// the log's reserve even if each begin and end is an entry of its own. Later sessions are local ones, which need no
+	// room, so that operators and monitors still get one. A local session is over when its client moves to another server,
+	// so the first ones aren't local.
 	noRoomSessionsMax = 1000
 )
 
-// Connect takes a connect request and registers the client. c.established is closed once the
+// Connect accepts a connect request and registers the client. c.established is closed once the
 // request is answered; an error is the reason to close the connection at once. newID generates
 // session ids.
 //
@@ -55,13 +54,13 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 	case r.freshness.at.Load() != 0 && r.freshness.mayBeOutdated(r.now()) && !r.locals.here(req.SessionID):
 		return refusal("this server can't tell now which sessions are alive; the client must try another server")
 	case req.SessionID == 0 && r.locals.scope != tree.Global && r.leader.Leader == 0:
-		// A session in the log would wait for a leader; a local one would begin at once, and the client
-		// would be told that it can write.
+		// A session in the log would wait for a leader; a local one would begin at once, though the
+		// client can't write.
 		return refusal("this server has no leader; the client must try another server")
 	case req.SessionID == 0 && r.room.logWaits.Load() && !r.alone && !r.room.needed.Load() &&
 		r.locals.scope == tree.Global:
-		// A session of this server alone would be over for a client that moves to another one. If nobody else serves,
-		// it is better than none.
+		// A local session would be over for a client that moves to another server. If no other server serves, a local one is
+		// better than none.
 		return refusal("this server's log has no room; the client must try another server")
 	case req.LastZxidSeen > r.tree.LastZxid():
 		return refusal(fmt.Sprintf("the client has seen zxid 0x%x, this server is at 0x%x; it must try another server",
@@ -71,7 +70,7 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 		r.meters.ends[sessionRefused].Inc()
 		return refusal(why)
 	}
-	if _, gone := r.auth.Withdrawn(c.Grants()); gone { // whoever looks at all clients again hasn't seen it
+	if _, gone := r.auth.Withdrawn(c.Grants()); gone { // a recheck of all clients may have missed it
 		return refusal(supersReplaced)
 	}
 	if !r.limiter.belongs(c) {
@@ -137,7 +136,7 @@ func (r *Replica) register(c *Client, req *jute.ConnectRequest) {
 	r.meters.connectionRequests.Inc()
 }
 
-// settled notes that c's connect request no longer waits for an answer; mu is held for writing.
+// settled records that c's connect request no longer waits for an answer; mu is held for writing.
 func (r *Replica) settled(c *Client) {
 	if c.arrival.awaited {
 		c.arrival.awaited = false
@@ -152,7 +151,7 @@ func (r *Replica) settled(c *Client) {
 
 // resume attaches the session that a registered client names, if its password is right. current
 // says that this server has applied everything acknowledged before the client connected, so it
-// knows every session there is. mu is held for writing.
+// knows every existing session. mu is held for writing.
 func (r *Replica) resume(c *Client, current bool) {
 	id, passwd := c.hello.SessionID, c.hello.Passwd
 	known, right := r.proves(id, passwd)
@@ -197,14 +196,14 @@ func (r *Replica) provesRecord(q *tree.Request) bool {
 func samePasswd(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1 }
 
 // replaceConnection closes the connection that a session is attached to, since the session's client
-// has proved over c that it has given that connection up. mu is held for writing.
+// has proved over c that it has abandoned that connection. mu is held for writing.
 func (r *Replica) replaceConnection(session int64, c *Client) {
 	if old := r.hearing.attached[session]; old != nil && old != c {
 		r.movedFrom(old, "its client reconnected")
 	}
 }
 
-// movedFrom closes the connection that a session has moved away from, and counts the move once.
+// movedFrom closes a connection whose session has moved to another one, and counts the move once.
 func (r *Replica) movedFrom(old *Client, why string) {
 	if old.Ending() == "" {
 		r.meters.ends[sessionMoved].Inc()
@@ -232,10 +231,10 @@ func attachBody(op jute.Op, timeout int32, passwd []byte) []byte {
 	return jute.AppendInt(jute.AppendBuffer(b, passwd), timeout)
 }
 
-// sendAttach sends the request to attach c's session. It is sent only once: a late copy would give
-// the session back to a connection that it has left, or begin the session again after its end. The
-// writes of that connection could then be applied twice, since sequence numbers tell them apart
-// only as long as they don't start over. mu is held for writing.
+// sendAttach sends the request to attach c's session. It is sent only once: a late copy would
+// return the session to a connection that it has left, or begin the session again after its end.
+// The writes of that connection could then be applied twice, since sequence numbers tell them
+// apart only as long as they don't start over. mu is held for writing.
 func (r *Replica) sendAttach(c *Client) {
 	c.arrival.sent, c.attachedAt = true, r.now()
 	// If the session is entering, its OpEnter record waits among the proposals and must not be overtaken.
@@ -247,8 +246,8 @@ func (r *Replica) sendAttach(c *Client) {
 	r.kick()
 }
 
-// attached answers a connect request whose entry has been applied. It is also how every server
-// learns that a session is alive. mu is held for writing.
+// attached answers a connect request whose entry has been applied. It also tells every server
+// that a session is alive. mu is held for writing.
 func (r *Replica) attached(res *tree.Result) {
 	if res.Outcome != tree.Applied {
 		return // it was sent twice
@@ -306,7 +305,7 @@ func (r *Replica) answerConnect(c *Client, reply *jute.ConnectResponse, why stri
 	close(c.established)
 }
 
-// ended closes the connection of a session that is over; mu is held for writing.
+// ended closes the connection of a session that has ended; mu is held for writing.
 func (r *Replica) ended(res *tree.Result, now int64) {
 	if !res.Closed {
 		if c := r.clients[res.Cnx]; c != nil && res.Op == jute.OpCloseSession {
@@ -375,7 +374,7 @@ func (r *Replica) Disconnected(c *Client) {
 	r.forgetWatches(c)
 }
 
-// watchesForgotten is how many watches are removed before other goroutines get their turn: a
+// watchesForgotten is how many watches are removed before other goroutines get a turn: a
 // connection may have left a million.
 const watchesForgotten = 128
 

@@ -1,20 +1,19 @@
 // Package replica is one server's copy of the service: the tree, the clients connected here with
-// what they wait for and what they are told, the order of each session's requests and replies, and
-// the end of sessions. It is the quorum's state machine.
+// their requests and notifications, the order of each session's requests and replies, and the end
+// of sessions. It is the quorum's state machine.
 //
 // It only computes. It opens no sockets or files, starts no goroutines, and reads neither the clock
-// nor randomness: [Options] supplies what it needs of them. Package server drives a replica in
-// production, the simulator drives one in tests.
+// nor randomness: [Options] supplies these. Package server drives a replica in production, the
+// simulator drives one in tests.
 //
 // # The story of a write
 //
-// A connection's goroutine reads a frame, stamps it (session, connection, sequence number,
-// identities), notes it in the connection's queue of unanswered requests and appends it, with all
-// writes that arrived together, to the proposals. The leader's quorum loop takes the oldest entry of
-// the proposals as one batch ([Replica.Batch]), makes it durable on a quorum and hands it back
-// ([Replica.Apply]). There, with the replica locked for writing, the tree evaluates each request
-// once. Then its watch events are queued on the connections that wait for them, then its reply on
-// its own connection, and then the reads that were queued behind it run.
+// A connection's goroutine reads a frame, stamps it (session, connection, sequence number, identities), queues it among
+// the connection's unanswered requests and appends it, with all writes that arrived together, to the proposals. The
+// leader's quorum loop takes the oldest entry of the proposals as one batch ([Replica.Batch]), makes it durable on a
+// quorum and hands it back ([Replica.Apply]). There, with the replica locked for writing, the tree evaluates each
+// request once. Then its watch events are queued on the connections that wait for them, then its reply on its own
+// connection, and then the reads that were queued behind it run.
 //
 // # The story of a read
 //
@@ -22,7 +21,7 @@
 // the replica locked for reading, concurrently with other reads. Its reply is queued before the
 // replica is unlocked. Otherwise the read is queued, and runs right after the write ahead of it is
 // applied, before anything else of that connection is applied. A long read holds back the
-// connection's writes behind it, and is done in steps (longread.go).
+// connection's later writes, and is done in steps (longread.go).
 //
 // # Order
 //
@@ -45,5 +44,5 @@
 // # Locks
 //
 // Locks are taken in this order: Replica.mu, then Client.mu, then watches.mu or proposals.mu.
-// Each may be taken while earlier ones are held, never the other way round.
+// Each may be taken while earlier ones are held, never the reverse.
 package replica

@@ -14,11 +14,11 @@ import (
 )
 
 // Forwarding: requests of a follower's clients reach the leader in order, each exactly once, even
-// if the leader changes meanwhile.
+// if the leader changes.
 //
 // A follower hands its clients' requests to the leader, as records. It keeps each record until its
 // entry is applied here. When the leader or the connection to it changes, the follower can't know
-// which records arrived and sends everything unapplied again, in order. The tree drops records that
+// which records arrived, and sends all unapplied ones again, in order. The tree drops records that
 // it has seen before (D6), so nothing is applied twice. Nothing is applied out of order either: a
 // request that is not its connection's next is dropped too, and is sent again after the missing
 // one.
@@ -62,9 +62,9 @@ func (r *Replica) Forwarded(records []byte) error {
 	return nil
 }
 
-// Resend puts every unapplied write of this server's clients in the proposals again, and closes
-// connections whose session was about to be attached. Everything else in the proposals is dropped: it
-// came from followers, which send it again themselves, or from a former leader.
+// Resend puts every unapplied write of this server's clients in the proposals again, and closes connections whose
+// session was about to be attached. All other proposals are dropped: they came from followers, which resend them, or
+// from a former leader.
 func (r *Replica) Resend() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,7 +120,7 @@ func (r *Replica) Report() []byte {
 	return b
 }
 
-// Reported notes the sessions in a follower's report as alive. It doesn't wait for mu.
+// Reported records the sessions in a follower's report as alive. It doesn't wait for mu.
 func (r *Replica) Reported(report []byte) {
 	now := r.now() / 1e6
 	for b := report; len(b) >= sessionSize; b = b[sessionSize:] {
@@ -147,9 +147,9 @@ func (r *Replica) Load(meta storage.Meta, snap *storage.Snapshot) (restore func(
 	return func() { r.become(t) }, nil
 }
 
-// become replaces the state by t, a snapshot's. Watchers can't be told of the changes in between,
-// so all clients' connections are closed: the clients reconnect, with their watches, to a server
-// that is not behind.
+// become replaces the state with t, a snapshot's. Watchers can't be notified of the skipped
+// changes, so all clients' connections are closed: the clients reconnect, with their watches, to
+// a server that is not behind.
 func (r *Replica) become(t *tree.Tree) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -178,8 +178,8 @@ type digests struct {
 	ring [digestsKept]struct{ index, digest uint64 }
 }
 
-// digestsKept is how many entries a leader may have under way for a follower still to check its
-// digests; it is also as many as Apache's hash command lists.
+// digestsKept bounds the entries that a leader may have under way if followers are to check its
+// digests; Apache's hash command lists as many.
 const digestsKept = 1024
 
 func (d *digests) note(index, digest uint64) {

@@ -8,35 +8,34 @@ import (
 	"time"
 )
 
-// expiry decides which sessions have been silent for too long. There is one for the sessions in the
-// table, and one for a server's local sessions. Only the leader uses the former, but every server
-// keeps it current so that it is ready to lead. Times are in ms of a monotonic clock.
+// expiry decides which sessions have been silent for too long. There is one expiry for the sessions
+// in the table, and one for a server's local sessions. Only the leader uses the former, but every
+// server keeps it current to be ready to lead. Times are in ms of a monotonic clock.
 //
-// Sessions are kept in buckets, as in Apache: a session is looked at once in the bucket after its
-// deadline, and put in a later bucket if it was heard meanwhile. So hearing from a session costs one
-// store and no move between buckets, and a session ends between its timeout and its timeout plus one
-// bucket and reportLagMs after it was last heard. Apache's buckets are as long as a tick, so many
-// sessions end at once, and their clients come back at once; these are an eighth of that.
+// Sessions are kept in buckets, as in Apache: a session is examined once, in the bucket after its deadline, and moved
+// to a later bucket if it was heard meanwhile. So hearing from a session costs one store and no move between buckets,
+// and a session ends between its timeout and its timeout plus one bucket and reportLagMs after it was last heard.
+// Apache's buckets are as long as a tick, so many sessions end at once, and their clients come back at once; these are
+// an eighth of that.
 //
 // Time during which this server did nothing doesn't count as silence. Ticks come a little late all
 // the time, so instead of adding each delay to each session, expiry keeps the sum of the delays; a
-// session's share is what was added since the session was last heard. A server that stands still again and again
-// must not let sessions live for ever: a long stall excuses a session only if it began within excusableMs
-// after the session was last heard.
+// session's share is what was added since the session was last heard. Repeated stalls must not let sessions live
+// forever: a long stall excuses a session only if it began within excusableMs after the session was last heard.
 //
-// An expiry has a lock of its own, so that what other servers report is noted without Replica.mu.
+// An expiry has its own lock, so that other servers' reports are recorded without Replica.mu.
 type expiry struct {
 	tick int64 // length of a bucket, and the time between two calls of due
 
 	mu       sync.Mutex
 	sessions map[int64]*lifetime
 	buckets  map[int64][]int64 // bucket number → session ids, in order of arrival
-	next     int64             // the first bucket not looked at yet
+	next     int64             // the first bucket not examined yet
 
 	forgiven int64    // sum of all stalls, ms
-	stalls   []moment // ends of the stalls whose share some session may not have received yet, oldest first
+	stalls   []moment // ends of the stalls that some session may not have its share of yet, oldest first
 	begun    moment   // excusable sessions count as heard at this moment
-	standing int64    // when the stall that ended at begun had begun
+	standing int64    // start of the stall that ended at begun
 	longest  int64    // longest timeout (ms) of any session so far
 }
 
@@ -75,8 +74,8 @@ func newExpiry(tick, now int64) *expiry {
 	return &expiry{tick: tick, sessions: map[int64]*lifetime{}, buckets: map[int64][]int64{}, next: now / tick}
 }
 
-// heard notes that a session with the given timeout (ms) is alive at now, and starts tracking it if
-// it is new.
+// heard records that a session with the given timeout (ms) is alive at now, and starts tracking a
+// new one.
 func (e *expiry) heard(session int64, timeout int32, now int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -96,7 +95,7 @@ func (e *expiry) heard(session int64, timeout int32, now int64) {
 	}
 }
 
-// touch notes that a known session was alive at now.
+// touch records that a known session was alive at now.
 func (e *expiry) touch(session, now int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -105,7 +104,7 @@ func (e *expiry) touch(session, now int64) {
 	}
 }
 
-// settle notes that l was heard at the time heard, and gives it its share of the stalls.
+// settle records that l was heard at the time heard, and gives it its share of the stalls.
 func (e *expiry) settle(l *lifetime, heard int64) {
 	l.heard, l.forgiven, l.real = e.heardOf(l, heard), e.forgiven, max(l.real, heard)
 }
@@ -145,7 +144,7 @@ func (e *expiry) reset() {
 	clear(e.buckets)
 }
 
-// bucketOf returns the bucket in which l is to be looked at: the one after that of its deadline.
+// bucketOf returns the bucket in which l is examined: the one after its deadline's.
 func (e *expiry) bucketOf(l *lifetime) int64 {
 	return max((l.heard+l.timeout+reportLagMs)/e.tick+1, e.next)
 }
@@ -183,8 +182,8 @@ func (e *expiry) due(now int64, heardAt func(session int64) int64) []int64 {
 }
 
 // forgive excludes from every session's silence the last ms before now, in which this server did
-// nothing. It also drops the stalls whose share every session has received: each session is looked
-// at within its timeout.
+// nothing. It also drops the stalls that every session has its share of: each session is examined
+// within its timeout.
 func (e *expiry) forgive(now, ms int64) {
 	e.stalls = append(e.stalls, moment{now, e.forgiven})
 	e.forgiven += ms
@@ -193,8 +192,8 @@ func (e *expiry) forgive(now, ms int64) {
 	e.stalls = slices.Delete(e.stalls, 0, n)
 }
 
-// excuse makes up for ms in which this server did nothing, and reports whether that was so long
-// that the sessions get their full timeout again.
+// excuse compensates for ms in which this server did nothing, and reports whether that was so
+// long that the sessions get their full timeout again.
 func (e *expiry) excuse(now, ms int64) (long bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -208,8 +207,8 @@ func (e *expiry) excuse(now, ms int64) (long bool) {
 	return false
 }
 
-// refresh gives the sessions their full timeout again: after an election, and after a stall of this
-// server, silence is not the clients' fault. The reason for it began at since.
+// refresh gives the sessions their full timeout again: after an election or a stall of this server,
+// silence is not the clients' fault. The election or stall began at since.
 func (e *expiry) refresh(since, now int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

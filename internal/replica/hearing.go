@@ -5,36 +5,36 @@ import (
 	"sync"
 )
 
-// hearing holds the sessions attached to this server, and what the leader is yet to be told of them. It has a
-// lock of its own, so that reports to the leader don't wait for Replica.mu.
+// hearing holds the sessions attached to this server, and pending news of them for the leader. It has its own lock, so
+// that reports to the leader don't wait for Replica.mu.
 type hearing struct {
 	// attached holds the clients by session. It is changed with Replica.mu and mu held, so either suffices to
 	// read it.
 	attached map[int64]*Client
 
 	mu    sync.Mutex
-	local map[int64]bool // the sessions that have not entered the table: this server itself ends them
-	// gone holds the sessions whose connection ended before the leader was told that they were heard.
+	local map[int64]bool // the sessions that have not entered the table: this server ends them
+	// gone holds the sessions whose connection ended before the leader heard of their last activity.
 	gone []int64
 }
 
 func newHearing() hearing { return hearing{attached: map[int64]*Client{}, local: map[int64]bool{}} }
 
-// attach notes that c has the session.
+// attach records that c has the session.
 func (h *hearing) attach(session int64, c *Client) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.attached[session] = c
 }
 
-// detach notes that no client here has the session.
+// detach records that no client here has the session.
 func (h *hearing) detach(session int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.attached, session)
 }
 
-// isLocal notes whether a session is in the table, which the leader ends, or not.
+// isLocal records whether a session is local, or in the table, whose sessions the leader ends.
 func (h *hearing) isLocal(session int64, local bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -57,7 +57,7 @@ func (h *hearing) inTable(suits func(*Client) bool) (list []*Client) {
 	return list
 }
 
-// left notes that the connection c of a session has ended: the leader is told when it was last heard.
+// left records that a session's connection c has ended, so that the leader still hears of its last activity.
 func (h *hearing) left(c *Client) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

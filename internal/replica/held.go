@@ -7,23 +7,23 @@ import (
 	"github.com/zooid-project/zooid/internal/limit"
 )
 
-// What the connections of an address, or of an identity, hold together on this server is limited as
-// well: their watches, and the ephemeral znodes of their sessions.
+// The watches of all connections of an address or an identity on this server, and the ephemeral
+// znodes of their sessions, are limited as well.
 //
 // owner.watched is an upper bound of an owner's watches: it grows with each watch set, and doesn't
 // shrink when one fires. The watches are counted, and the bound is set to their number, only when
 // the bound reaches the limit.
 
-// holders are the scopes whose connections share limits of what they hold.
+// holders are the scopes whose connections share limits of watches and ephemerals.
 var holders = [...]limit.Scope{limit.Address, limit.Identity}
 
-// clientLimits are the owners that a connection counts toward, and its use of its own limits. Only its reader sets the
-// owners.
+// clientLimits holds the owners that a connection counts toward, and its use of its own limits. Only its reader sets
+// the owners.
 type clientLimits struct {
 	address, identity atomic.Pointer[owner] // nil before they are known
-	claimed           atomic.Bool           // anybody could claim its identity (auth.Registry.Vouched)
+	claimed           atomic.Bool           // any client could claim its identity (auth.Registry.Vouched)
 	used              rates
-	watchRate         limit.Rate   // what its watches have used of watchTime
+	watchRate         limit.Rate   // its watches' use of watchTime
 	toldLimit         atomic.Int64 // now (ns) when a log line about limits was last written
 }
 
@@ -114,8 +114,8 @@ func (w *owners) sum(o *owner, of func(*Client) int) (n int64) {
 	return n
 }
 
-// leastEphemerals returns the smallest limit of ephemeral znodes that a connection or what it counts
-// toward has; math.MaxInt64 if there is none.
+// leastEphemerals returns the smallest limit of ephemeral znodes of a connection or its owners; math.MaxInt64 if there
+// is none.
 func (b *bounds) leastEphemerals() int64 {
 	least := int64(math.MaxInt64)
 	for _, s := range [...]limit.Scope{limit.Connection, limit.Address, limit.Identity} {

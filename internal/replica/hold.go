@@ -6,24 +6,23 @@ import (
 	"time"
 )
 
-// No lock that others wait for is held for longer than a step. What holds the replica for long is
-// work that some request causes, so the longest hold shows the operator and the tests whether all of
-// that is bounded (decision 090).
+// No lock that others wait for is held for longer than a step. Long holds of the replica come from requests, so the
+// longest hold shows operators and tests whether all their work is bounded (decision 090).
 
-// A hold says what the replica is held for.
+// A hold is a reason for holding the replica.
 type hold int
 
 const (
 	holdApply hold = iota // the entries that were committed together, with their notifications
 	holdReads             // the reads of one batch, or one step of long reads
-	holds                 // how many there are
+	holds                 // the number of reasons
 )
 
 // holdWindow is the time (ns) after which a long hold is forgotten, at the latest after twice as long.
 const holdWindow = int64(60e9)
 
 // longestHold is the longest time for which the replica was held, in the present window and in the one
-// before it. Noting a shorter hold takes two loads.
+// before it. Recording a shorter hold takes two loads.
 type longestHold struct {
 	window  atomic.Int64 // number of the present window
 	longest atomic.Int64 // ns, in it
@@ -38,7 +37,7 @@ type longestHolds struct {
 	holds [holds]longestHold
 }
 
-// note notes that the replica was held from begun until end (ns).
+// note records that the replica was held from begun until end (ns).
 func (h *longestHold) note(begun, end int64) {
 	if took := end - begun; took > h.longest.Load() || end/holdWindow != h.window.Load() {
 		h.mu.Lock()
@@ -48,7 +47,7 @@ func (h *longestHold) note(begun, end int64) {
 	}
 }
 
-// turn begins the window of now (ns) if it is a later one; mu is held.
+// turn begins now's window (ns) if it is a later one; mu is held.
 func (h *longestHold) turn(now int64) {
 	window := now / holdWindow
 	switch passed := window - h.window.Load(); {
@@ -71,8 +70,8 @@ func (h *longestHold) at(now int64) int64 {
 	return max(h.before, h.longest.Load())
 }
 
-// LongestHolds returns the longest time, within the last minute or two, for which others waited for the
-// replica while it applied entries, and while it answered reads.
+// LongestHolds returns the longest times, within the last minute or two, for which others waited for the replica while
+// it applied entries and while it answered reads.
 func (h *longestHolds) LongestHolds() (apply, reads time.Duration) {
 	now := h.now()
 	return time.Duration(h.holds[holdApply].at(now)), time.Duration(h.holds[holdReads].at(now))

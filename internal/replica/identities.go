@@ -16,21 +16,21 @@ type logins struct {
 	expiring expiring      // identities that expire
 }
 
-// Prove adds what a credential has proved to what the client has already. The reader calls it, or
-// whoever accepts the connection, before the reader begins.
+// Prove adds the identities that a credential has proved to the client's. The reader calls it,
+// or, before the reader begins, the goroutine that accepts the connection.
 func (c *Client) Prove(proof *auth.Proof) {
 	grants := auth.Granted(c.Grants(), proof.Grants)
 	c.grants.Store(&grants) // before its identities are in use
 	c.ids.Store(&proof.IDs)
 }
 
-// Grants returns what gave the client its identities. The caller must not modify them.
+// Grants returns the sources of the client's identities. The caller must not modify them.
 func (c *Client) Grants() []auth.Grant { return *c.grants.Load() }
 
 const supersReplaced = "the superusers were replaced while it authenticated; it tries again"
 
-// proved adds what a credential has proved, and reports whether the client may stay: not if the
-// superusers were replaced meanwhile and it would prove less now, as a recheck may have been too early.
+// proved adds the identities that a credential has proved, and reports whether the client may stay. It may not if the
+// superusers were replaced meanwhile and the credential would prove less now, since a recheck may have been too early.
 func (l *logins) proved(c *Client, proof *auth.Proof) bool {
 	c.Prove(proof)
 	l.expiring.note(c)
@@ -60,8 +60,8 @@ func (e *expiring) note(c *Client) {
 	e.clients[c] = struct{}{}
 }
 
-// ExpireIdentities closes the connections with an identity that has expired at the time now (ns
-// since 1970). Requests they sent earlier are still carried out.
+// ExpireIdentities closes the connections with an identity that has expired at now (ns since
+// 1970). Earlier requests are still executed.
 func (l *logins) ExpireIdentities(now int64) {
 	e := &l.expiring
 	e.mu.Lock()
@@ -79,7 +79,7 @@ func (l *logins) ExpireIdentities(now int64) {
 	}
 }
 
-// over reports whether c is closed, or about to be.
+// over reports whether c is closed or closing.
 func (c *Client) over() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

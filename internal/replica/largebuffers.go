@@ -7,8 +7,8 @@ import "sync"
 const largeKeptBytes = 8 << 20
 
 // largeBuffers keeps output buffers larger than outputKeepBytes for the next large replies of any
-// connection. When they were garbage, a few clients reading long lists made the collector run
-// dozens of times a second, and writes waited for it.
+// connection. When these buffers were garbage, a few clients reading long lists made the
+// collector run dozens of times a second, and writes waited for it.
 //
 // Its mutex may be taken while any other lock of the replica is held. A nil *largeBuffers keeps
 // nothing.

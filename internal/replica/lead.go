@@ -8,14 +8,15 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// What only the leader does: end silent sessions, and remove empty containers and znodes whose time
-// to live is over. The leader proposes; the change happens when the log applies it.
+// Tasks of the leader alone: to end silent sessions, and to remove empty containers and znodes
+// whose time to live is over. The leader proposes; the change happens when the log's entry is
+// applied.
 
-// stallMs is how late a tick must come for the server to count itself as stalled: a stalled server
-// can't tell a silent client from one it didn't listen to.
+// A server counts as stalled if a tick comes stallMs late: a stalled server can't tell a silent
+// client from one it didn't listen to.
 const stallMs = 1000
 
-// Lead tells the replica who leads. With a new leader everything unapplied is
+// Lead tells the replica the current leader. With a new leader all unapplied requests are
 // sent again; a server that begins to lead gives every session its full timeout.
 func (r *Replica) Lead(l quorum.Leadership) {
 	r.mu.Lock()
@@ -26,7 +27,7 @@ func (r *Replica) Lead(l quorum.Leadership) {
 	now := r.now() / 1e6
 	if l.IsLeader && !r.leader.IsLeader {
 		r.tree.Sessions(func(s tree.Session) bool {
-			r.expiry.heard(s.ID, s.Timeout, now) // what was heard before, another leader knew
+			r.expiry.heard(s.ID, s.Timeout, now) // only the former leader knew what was heard before
 			return true
 		})
 		r.expiry.refresh(now, now)
@@ -48,14 +49,14 @@ func (r *Replica) Lead(l quorum.Leadership) {
 	}
 }
 
-// catchUp begins to serve if the state has reached the leader's term. It is also called when the
-// leader becomes known, because entries of its term may be applied before that. mu is held for writing.
+// catchUp begins to serve if the state has reached the leader's term. It is also called when the leader becomes known,
+// because entries of its term may be applied earlier. mu is held for writing.
 func (r *Replica) catchUp() {
 	r.serving = r.serving || r.leader.Leader != 0 && r.tree.LastTerm() == r.leader.Term
 }
 
-// CheckQuorum closes every client's connection once there has been no leader for patience (ms):
-// reads here get stale, and another server may have a quorum.
+// CheckQuorum closes every client's connection after patience (ms) without a leader: reads here
+// get stale, and another server may have a quorum.
 func (r *Replica) CheckQuorum(now, patience int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,9 +71,9 @@ func (r *Replica) CheckQuorum(now, patience int64) {
 	r.leave()
 }
 
-// CheckReach closes every client's connection once the leader, though this server hears it, has not
-// answered this server for patience (ms): the clients' writes and pings don't reach the leader, and
-// another server may serve the clients.
+// CheckReach closes every client's connection once the leader has not answered this server for
+// patience (ms), though this server hears it: the clients' writes and pings don't reach the leader,
+// and another server may serve the clients.
 func (r *Replica) CheckReach(unanswered, patience int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -152,8 +153,8 @@ func (r *Replica) Expire(now, last int64) {
 	}
 }
 
-// cantHear reports whether this leader could not hear its servers' reports lately: its loop stood, or it
-// reaches no majority. No session is blamed for that. mu is held for writing.
+// cantHear reports whether this leader could not hear its servers' reports lately, because its loop stood or it reaches
+// no majority. That is no session's fault. mu is held for writing.
 func (r *Replica) cantHear(now int64) bool {
 	if r.alone {
 		return false
@@ -169,7 +170,7 @@ func (r *Replica) cantHear(now int64) bool {
 	return r.deafSince != 0
 }
 
-// reapScan is how many znodes Reapable looks at while it holds up writes.
+// reapScan is how many znodes Reapable examines while it blocks writes.
 const reapScan = 16 << 10
 
 // reaper finds and removes containers and TTL znodes whose time is over.

@@ -6,9 +6,9 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// Leftovers compares what this server keeps for connections and sessions with those that there are, and returns a line
-// for each difference, in any order. connected reports whether a connection was taken and Disconnected wasn't called
-// for it. It is for tests: they must call it between two calls of other methods.
+// Leftovers compares this server's records of connections and sessions with the existing ones, and returns a line for
+// each difference, in any order. connected reports whether a connection was accepted and Disconnected hasn't been
+// called for it. Leftovers is for tests: they must call it between two calls of other methods.
 func (r *Replica) Leftovers(connected func(*Client) bool) (list []string) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -141,7 +141,7 @@ func (w *owners) leftoverSessions(counts map[*owner]int64) (list []string) {
 	return list
 }
 
-// leftovers is the part of Leftovers about syncs: those of connections that have ended are dropped in bulk.
+// leftovers is the part of Leftovers about syncs: those of ended connections are dropped in bulk.
 func (s *syncs) leftovers(connected func(*Client) bool) (list []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

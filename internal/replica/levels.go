@@ -10,8 +10,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// levels are what the log says about how members of several versions, and with several rules for the ids in ACLs, work
-// together, and what this server knows of the others.
+// levels holds what the log says about how members with different versions, and different rules for the ids in ACLs,
+// work together, and what this server knows about the others.
 type levels struct {
 	*outside
 	*state
@@ -47,8 +47,7 @@ func (l *levels) Supported(level uint32) {
 	}
 }
 
-// noteLevel stores the level in force, the rules and the lineage; mu is held for writing, or no other goroutine
-// has r yet.
+// note stores the level in force, the rules and the lineage; mu is held for writing, or no other goroutine has l yet.
 func (l *levels) note() {
 	settings := l.tree.Settings()
 	l.level.Store(uint32(settings.FeatureLevel))
@@ -58,11 +57,11 @@ func (l *levels) note() {
 	l.lineage.Store(l.tree.Lineage())
 }
 
-// Lineage returns the lineage of this server's history, 0 if none was agreed on yet.
+// Lineage returns the lineage of this server's history, or 0 if none was agreed on yet.
 func (l *levels) Lineage() uint64 { return l.lineage.Load() }
 
-// proposeLineage proposes a lineage for the ensemble if it has none. Standalone servers need none: an
-// ensemble that is founded of their data has a new cluster id.
+// proposeLineage proposes a lineage for the ensemble if it has none. Standalone servers need none: an ensemble founded
+// with their data has a new cluster id.
 func (l *levels) proposeLineage() {
 	if l.alone || l.tree.Lineage() != 0 {
 		return
@@ -109,11 +108,11 @@ func (l *levels) holdsNewer(records []byte) bool {
 }
 
 // opNever is an operation that all versions answer with Unimplemented when it comes in a session.
-// Nothing but the session's sequence and the zxid changes.
+// Only the session's sequence and the zxid change.
 const opNever = jute.OpDeleteContainer
 
-// forwardable returns an error if a peer may not forward q to be put in the log. Settings,
-// membership and its changes, the secret and the lineage are proposed by the leader alone.
+// forwardable returns an error if a peer may not forward q to be put in the log. Only the
+// leader proposes settings, membership and its changes, the secret and the lineage.
 func (l *levels) forwardable(q *tree.Request) error {
 	switch {
 	case q.Op == tree.OpSettings || q.Op == tree.OpMembers || q.Op == tree.OpSecret || q.Op == tree.OpChange,

@@ -11,10 +11,10 @@ import (
 )
 
 // The output of dump, wchc and wchp can be as large as the tree. Every list here ends once its text
-// reaches about the limit in bytes that the caller gives, so that neither a lock nor memory is held
-// for more than that.
+// reaches roughly the caller's limit in bytes, which bounds the time that locks are held, and the
+// memory.
 
-// SessionExpiry says when a session ends if nothing is heard of its client.
+// SessionExpiry says when a session ends if its client stays silent.
 type SessionExpiry struct {
 	Session int64
 	Timeout int32 // ms
@@ -94,7 +94,7 @@ func (l *listings) LocalSessionExpiries(wall time.Time, limit int) (list []Sessi
 	return list, more
 }
 
-// ends returns when (ms) a session that e tracks expires if nothing more is heard of it.
+// ends returns when (ms) a session that e tracks expires if it stays silent.
 func (l *listings) ends(e *expiry, session int64, timeout int32) int64 {
 	heard := l.hearing.heardAt(session)
 	if s := e.sessions[session]; s != nil {
@@ -200,8 +200,8 @@ func (l *listings) WatchesByPath(limit int) (list []PathSessions, more bool) {
 	return list, more || limit <= 0
 }
 
-// take collects the values of seq until their sizes use up limit, and returns them and what is left
-// of limit.
+// take collects the values of seq until their sizes use up limit, and returns them and the rest of
+// limit.
 func take[T any](seq iter.Seq[T], limit int, size func(T) int) ([]T, int) {
 	var list []T
 	for v := range seq {

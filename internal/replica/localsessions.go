@@ -6,22 +6,22 @@ import (
 )
 
 // Local sessions (localSessionsEnabled) begin, resume and end on the server that their client is
-// connected to, and cost no log entry as long as they only read. Before its first write, a session
+// connected to, and cost no log entry while they only read. Before its first write, a session
 // enters the replicated table. From then on it is like any other session, except that its scope
 // keeps it from owning ephemeral znodes (tree.Scope).
 //
-// A server whose disk is nearly full begins sessions like that too, once its log has taken as many
-// as it can (noRoomSessionsMax). They get the scope LocalUpgrading, so that they can do everything
-// when there is room again.
+// A server whose disk is nearly full begins such sessions too, after noRoomSessionsMax sessions in
+// its log. They get the scope LocalUpgrading, so that they can do everything when there is room
+// again.
 //
 //	not entered   here only: in locals, expires by this server's clock
 //	entering      its OpEnter record is sent, ahead of its first write
-//	entered       in the tree; nothing of it is left in locals
+//	entered       in the tree, and no longer in locals
 //
-// OpEnter records are handled like writes of this server itself: they are numbered, kept until they
-// are applied, and sent again in order with all other unapplied writes. The tree accepts each
-// number once (tree.Entrance). So a session enters exactly once: it is neither lost with a leader,
-// nor begun again after its end by a late copy of its record.
+// OpEnter records are handled like this server's own writes: they are numbered, kept until they are
+// applied, and sent again in order with all other unapplied writes. The tree accepts each number
+// once (tree.Entrance). So a session enters exactly once: it isn't lost with a leader, and a late
+// copy of its record doesn't begin it again after its end.
 
 // locals holds the local sessions of this server that have not entered; Replica.mu guards it.
 type locals struct {
@@ -47,8 +47,8 @@ type localSession struct {
 	timeout int32
 	scope   tree.Scope
 	enter   []byte // its OpEnter record, once it is entering
-	// left says that the session's client closed it. It is written with Replica.mu held shared, by the
-	// one connection that has the session.
+	// left says that the session's client closed it. The one connection that has the session writes
+	// it, with Replica.mu held shared.
 	left bool
 }
 
@@ -75,15 +75,15 @@ func newLocals(o *Options, now int64) locals {
 	return l
 }
 
-// here reports whether a session is known here and nowhere else.
+// here reports whether a session is known only here.
 func (l *locals) here(session int64) bool {
 	s := l.sessions[session]
 	return s != nil && s.enter == nil
 }
 
 // connectLocal begins a local session for a registered client, or resumes one that has not entered, and answers the
-// connect request. scope is that of a new session. It returns false if the session has to be attached through the log
-// instead. mu is held for writing.
+// connect request. scope is a new session's scope. connectLocal returns false if the session has to be attached through
+// the log instead. mu is held for writing.
 func (r *Replica) connectLocal(c *Client, req *jute.ConnectRequest, scope tree.Scope, newID func() int64) bool {
 	id, l := req.SessionID, r.locals.sessions[req.SessionID]
 	reply := jute.ConnectResponse{
@@ -120,8 +120,8 @@ func (r *Replica) connectLocal(c *Client, req *jute.ConnectRequest, scope tree.S
 	return true
 }
 
-// enter sends the request by which c's local session enters the table, and reports whether c still
-// has the session. c's reader calls it before the first write.
+// enter sends the request that makes c's local session enter the table, and reports whether c
+// still has the session. c's reader calls it before the first write.
 func (l *locals) enter(c *Client) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,7 +167,7 @@ func (l *locals) entered(res *tree.Result) {
 	}
 }
 
-// settle removes from locals the sessions that are in the tree by now; mu is held for writing.
+// settle removes from locals the sessions that are already in the tree; mu is held for writing.
 func (l *locals) settle() {
 	id, next := l.tree.Entrance(l.entrance)
 	if l.entrance == 0 || id != l.entrance {
@@ -186,7 +186,7 @@ func (l *locals) forget(id int64) {
 	l.expiry.forget(id)
 }
 
-// end notes that a session is over that has not entered; mu is held for writing.
+// end records that a session that has not entered is over; mu is held for writing.
 func (l *locals) end(id int64) {
 	l.forget(id)
 	l.counts.uncount(id)

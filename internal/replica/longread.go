@@ -9,7 +9,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A read blocks writers, so no client may hold the replica for longer than a fraction of a
+// A read blocks writers, so no read may hold the replica for longer than a fraction of a
 // millisecond at a time.
 //
 //	many reads   A batch of reads, or the reads answered after a write, release the
@@ -17,7 +17,7 @@ import (
 //	a long read  is done in steps. It still shows a single state: if its list
 //	             has changed since its first step, it starts over (tree.Scan).
 //	a large reply
-//	             is a long read of two steps: the first finds out how large the reply gets,
+//	             is a long read of two steps: the first computes the size of the reply,
 //	             the second fills memory that was allocated in between.
 //	one by one   Steps of long reads take turns, however many clients wait for one.
 //
@@ -26,10 +26,10 @@ import (
 // a client that doesn't read its replies gets no more of them.
 //
 // A long read that waits behind a write must be answered before the connection's next write is
-// applied, or it would show that write too. So it holds back the writes behind it, as a sync does.
+// applied, or it would show that write too. So it holds back later writes, as a sync does.
 
 const (
-	// readWorkMax is how much read work is done before others get their turn: several hundred small
+	// readWorkMax is how much read work is done before others get a turn: several hundred small
 	// reads.
 	readWorkMax = 256 << 10
 	// readWorkMin and readWorkInput are the work of a read in addition to the bytes of its reply: a
@@ -41,11 +41,11 @@ const (
 	// readWorkRuled is the work for each identity that a rule (auth.Rules) may be asked about 16 times.
 	readWorkRuled = 1024
 	// longReadZnodes and longReadInput are the number of znodes that a read looks at, and the bytes of
-	// its request, beyond which a read that waits behind a write is long. A shorter one may be
+	// its request, beyond which a read that waits behind a write is long. A shorter read may be
 	// answered while the replica is held for writing.
 	longReadZnodes = 1024
 	longReadInput  = 4 << 10
-	// queuedReadsMax is how many reads of one znode each may wait before the size of their replies is
+	// queuedReadsMax is how many single-znode reads may wait before the sizes of their replies are
 	// estimated. Once the estimates of further reads add up to readWorkMax, the rest are done as long
 	// reads.
 	queuedReadsMax = 32
@@ -56,13 +56,14 @@ const (
 	memoryPage = 4 << 10
 	// setWatchesStep is how many watches are set in one step.
 	setWatchesStep = 128
-	// watchTime is for how long (ns) of each second a connection may keep the replica busy by setting
-	// the watches of setWatches, and by giving them up when it ends: some sixty thousand watches. All
-	// connections of its identity or address have as much together. A step counts for watchStepMax
-	// (ns) at most: what is longer is the time of others. Beyond watchTime, a connection rests for
-	// watchRestMin (ns) or longer, but no longer than watchRestsMax (ns) or a quarter of its session's
-	// timeout, neither for one request nor since it was last heard: many clients may have one address,
-	// and who rests may not be read. Who has ended rests for watchForgetMax (ns) at most.
+	// watchTime is how long (ns) in each second a connection may keep the replica busy by setting the
+	// watches of setWatches, and by removing them when it ends: some sixty thousand watches. All
+	// connections of its identity or address together have as much. A step counts for at most
+	// watchStepMax (ns): a longer one includes others' time. Beyond watchTime, a connection rests for
+	// watchRestMin (ns) or longer. Neither for one request nor since it was last heard does it rest
+	// longer than watchRestsMax (ns) or a quarter of its session's timeout: many clients may have one
+	// address, and a resting connection may not be read. A connection that has ended rests for at most
+	// watchForgetMax (ns).
 	watchTime      = int64(1e9 / 16)
 	watchStepMax   = int64(1e6)
 	watchRestMin   = int64(2e6)
@@ -86,21 +87,21 @@ func (r *reads) readWork(c *Client, request, reply int) int {
 type longRead struct {
 	scan    tree.Scan
 	list    bool // it is a scan
-	room    int  // bytes of memory that its reply needs before the next step, or that its scan does; 0 if it has them
+	room    int  // bytes of memory that its reply or scan needs before the next step; 0 if it has them
 	watches *setWatches
 }
 
-// begun reports whether the read has collected something of a list.
+// begun reports whether the read has collected a part of a list.
 func (l *longRead) begun() bool { return l.list && len(l.scan.Body) > scanHead }
 
-// anew returns l as it was before its first step, but for its room.
+// anew returns l as it was before its first step, except for its room.
 func (l *longRead) anew() *longRead {
 	s := &l.scan
 	return &longRead{list: true, room: l.room, scan: tree.Scan{Op: s.Op, Path: s.Path, IDs: s.IDs, Session: s.Session,
 		Body: newScanBody(), Room: scanRoom}}
 }
 
-// goOn takes what memory the read needs next, whether there is room or not.
+// goOn takes the memory that the read needs next, whether there is room or not.
 func (l *longRead) goOn(c *Client) {
 	if l.list {
 		l.scan.Room, l.room = 0, 0
@@ -109,7 +110,7 @@ func (l *longRead) goOn(c *Client) {
 	}
 }
 
-// scanHead is the size of what precedes the list in a scan's body.
+// scanHead is the number of bytes before the list in a scan's body.
 const scanHead = frameLengthSize + jute.ReplyHeaderSize
 
 func newScanBody() []byte {
@@ -117,7 +118,7 @@ func newScanBody() []byte {
 	return append(frame, noHeader[:]...)
 }
 
-// isLong reports whether a read that has to wait is to be done as a long one. r.mu is held at least
+// isLong reports whether a read that has to wait is treated as a long one. r.mu is held at least
 // for reading, and c.mu is held.
 func (r *reads) isLong(c *Client, op jute.Op, body []byte) bool {
 	switch op {
@@ -152,7 +153,7 @@ func (r *Replica) postpone(c *Client) {
 	c.steps.due, c.steps.more = true, r.readMore
 }
 
-// readMore does the next step of the reads that c has postponed. If c must rest before, readMore
+// readMore does the next step of the reads that c has postponed. If c must rest first, readMore
 // only returns for how long.
 func (r *Replica) readMore(c *Client) time.Duration {
 	now := r.now()
@@ -220,8 +221,8 @@ func (c *Client) restNow(now int64) time.Duration {
 	return c.watchRest(now, min(most-*rested, c.lastHeard.Load()*1e6+most-now), rested)
 }
 
-// watchRest returns how long c is to rest before its watches keep the replica busy again, most (ns)
-// at most, and adds that to rested.
+// watchRest returns how long c must rest before its watches keep the replica busy again, at most
+// most (ns), and adds that to rested.
 func (c *Client) watchRest(now, most int64, rested *int64) time.Duration {
 	rest := c.limits.watchRate.Owes(now)
 	if o := c.limits.owner(); o != nil {
@@ -234,7 +235,7 @@ func (c *Client) watchRest(now, most int64, rested *int64) time.Duration {
 	return time.Duration(rest)
 }
 
-// noteWatches notes that watches of c have kept the replica busy from begun until now.
+// noteWatches records that watches of c have kept the replica busy from begun until now.
 func (r *reads) noteWatches(c *Client, begun int64) {
 	now := r.now()
 	took := min(now-begun, watchStepMax)
@@ -293,9 +294,9 @@ func (r *Replica) step(c *Client, req *request) (done bool) {
 	return true
 }
 
-// roomWanted returns memory for the reply to c's long read, or nil if the read needs none, or has got it for the list
-// that it collects. It returns false if the read waits for room. It holds neither the replica nor c while it allocates
-// the memory and touches its pages, which takes about as long as filling them.
+// roomWanted returns memory for the reply to c's long read, or nil if the read needs none or already has it for its
+// list. It returns false if the read waits for room. It holds neither the replica nor c while it allocates the memory
+// and touches its pages, which takes about as long as filling them.
 func (r *Replica) roomWanted(c *Client) (out []byte, ok bool) {
 	l := c.takeRoom()
 	if l == nil {
@@ -417,8 +418,8 @@ func (w *setWatches) next() (kind int, path string, ok bool) {
 	return w.list - 1, w.rest.String(), true
 }
 
-// stepWatches sets some of a reconnected client's watches. For a watch whose event happened while
-// the client was away, as far as that can be told, it appends a notification instead.
+// stepWatches sets some of a reconnected client's watches. For a watch whose event seems to have
+// happened while the client was away, it appends a notification instead.
 func (r *reads) stepWatches(c *Client, w *setWatches, req *request) (done bool) {
 	if w.malformed {
 		c.out.frames = jute.AppendReply(c.out.frames,
@@ -437,9 +438,9 @@ func (r *reads) stepWatches(c *Client, w *setWatches, req *request) (done bool) 
 	return done
 }
 
-// keepsWatches closes a client whose watches exceed a limit of watches, or don't fit while memory is short,
-// and then returns false. An error as the answer would not do: Java's client ignores an error of setWatches
-// and goes on as if it had the watches. r.mu is held at least for reading, and c.mu is held.
+// keepsWatches closes a client whose watches exceed a limit of watches, or don't fit while memory is short, and then
+// returns false. An error wouldn't do as an answer: Java's client ignores an error of setWatches and goes on as if it
+// had the watches. r.mu is held at least for reading, and c.mu is held.
 func (r *reads) keepsWatches(c *Client) bool {
 	if b := r.limiter.inForce.Load(); b != nil && !r.limiter.mayHoldWatches(c, b, 0) {
 		c.cut("it sets more watches again than it may have (limits.connection, limits.address, limits.identity)")
@@ -457,7 +458,7 @@ func (r *reads) keepsWatches(c *Client) bool {
 }
 
 // setWatch sets the next watch, or appends the notification of its event. It returns false if there
-// is none.
+// are no more.
 func (r *reads) setWatch(c *Client, w *setWatches) bool {
 	tell := func(typ jute.EventType, path string) {
 		c.out.frames = appendNotification(c.out.frames, -1, typ, path)

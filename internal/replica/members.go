@@ -8,7 +8,7 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// members follow the membership in the log, and propose its changes.
+// members follows the membership in the log, and proposes its changes.
 type members struct {
 	*outside
 	*state
@@ -70,16 +70,16 @@ func (s *state) Changing() bool {
 	return ok
 }
 
-// patienceShare is the divisor of a session's timeout that gives how long its reconfig may wait for
-// new servers to catch up. A client gives up after two thirds of the timeout without hearing
-// anything, and may have heard nothing for one third when it asks.
+// A reconfig may wait for new servers to catch up for its session's timeout divided by
+// patienceShare. A client gives up after two thirds of the timeout without hearing anything, and
+// may have heard nothing for one third when it asks.
 const patienceShare = 4
 
 // QuorumTick is the tick of elections and heartbeats.
 const QuorumTick = 50 * time.Millisecond
 
 // abandonedTicks is how many quorum ticks a reconfig whose session has ended waits for new servers.
-// Nobody reads its answer; meanwhile no other reconfig is taken.
+// No client reads its answer; meanwhile no other reconfig is accepted.
 const abandonedTicks = 100
 
 // changePatience returns how many quorum ticks a reconfig may wait, given its session's timeout
@@ -96,8 +96,8 @@ var changeSteps = map[quorum.ChangeStep]tree.ChangeStep{
 	quorum.ChangeNamed: tree.ChangeNamed, quorum.ChangeDone: tree.ChangeDone, quorum.ChangeDropped: tree.ChangeDropped,
 }
 
-// StepChange proposes a step of the change of membership under way. A first membership that is
-// dropped is replaced by the configured one.
+// StepChange proposes a step of the change of membership under way. The configured membership
+// replaces a first one that is dropped.
 func (m *members) StepChange(id int64, step quorum.ChangeStep) {
 	m.proposals.add(&tree.Request{Op: tree.OpChange, Body: tree.AppendChange(nil, id, changeSteps[step])})
 	m.mu.RLock()
@@ -110,7 +110,7 @@ func (m *members) StepChange(id int64, step quorum.ChangeStep) {
 	m.kick()
 }
 
-// ownMembers returns the configured membership, as it would be staged in place of staged.
+// own returns the configured membership, as it would be staged in place of staged.
 func (m *members) own(staged string) string {
 	if m.membership.Own == nil {
 		return m.membership.Text
@@ -118,8 +118,8 @@ func (m *members) own(staged string) string {
 	return m.membership.Own(m.membership.Text, staged)
 }
 
-// proposeMembers proposes the membership that this server was started with, if the tree has none.
-// inForce says that raft's voters are those that this membership names.
+// propose proposes the membership that this server was started with, if the tree has none.
+// inForce says that raft's voters are the ones that this membership names.
 func (m *members) propose(inForce bool) {
 	text, _ := m.tree.Members()
 	if _, changing := m.tree.Change(); text == "" && !changing && m.membership.Text != "" {

@@ -12,15 +12,15 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Meters are the metrics that are counted where things happen. The registry holds them under
-// Apache's names, together with the gauges (internal/server/gauges.go), which are read on request, and the names
-// that stay at zero (internal/metrics/zero.go). Times are in ms, sizes in bytes.
+// Meters are the metrics that are counted as events happen. The registry holds them under Apache's names, together with
+// the gauges (internal/server/gauges.go), which are read on request, and the names that stay at zero
+// (internal/metrics/zero.go). Times are in ms, sizes in bytes.
 type Meters struct {
 	Registry *metrics.Registry
 
 	Admin *metrics.Admin
 
-	// auth packets of the scheme ensemble: their name is the ensemble's, is another, or wasn't checked
+	// auth packets of the scheme ensemble: their name is the ensemble's, is a different one, or wasn't checked
 	ensembleRight, ensembleWrong, ensembleSkipped *metrics.Counter
 
 	// connections
@@ -42,7 +42,7 @@ type Meters struct {
 	readLatency           *metrics.Summary // one observation for each batch of reads answered at once
 	updateLatency         *metrics.Summary
 	proposals, commits    *metrics.Counter // requests, including failed writes
-	stale, staleDropped   *metrics.Counter // requests whose client had gone before they were proposed or answered
+	stale, staleDropped   *metrics.Counter // requests whose client was gone before they were proposed or answered
 	batches               *metrics.Summary // requests in one log entry
 	proposed              sizes            // log entries
 	propagation, agreeing *metrics.Summary // from the leader's stamp to apply, on every server and on the leader
@@ -66,10 +66,10 @@ type Meters struct {
 	leaderLosses map[quorum.Loss]*metrics.Counter // by reason
 	exceeded     [limit.Scopes]*metrics.Counter   // limits of clients that were exceeded
 	struck       [2]*metrics.Counter              // requests that rules of the policy denied, or would have in a dry run
-	overload     [overloads]*metrics.Counter      // by what overload has cost clients
+	overload     [overloads]*metrics.Counter      // by the effect of overload on clients
 
 	roomAwaited     [2]*metrics.Counter
-	closedForMemory map[string]*metrics.Counter // connections, by what they used memory for
+	closedForMemory map[string]*metrics.Counter // connections, by their use of memory
 }
 
 // An overloadCost is a way in which overload affects clients.
@@ -77,11 +77,11 @@ type overloadCost int
 
 const (
 	overdueEnded    overloadCost = iota // connections closed because a request has waited too long
-	writesHeld                          // writes held back because their identity has more than its share unanswered
+	writesHeld                          // writes held back because their identity exceeds its share of unanswered requests
 	sessionsHeld                        // new sessions that couldn't begin at once
-	sessionsDropped                     // those of sessionsHeld that waited too long, or whose client left
-	turnsAwaited                        // inputs of connections that waited for the turn of their identity
-	letGo                               // connections closed because nothing was known of their sessions
+	sessionsDropped                     // of sessionsHeld: waited too long, or the client left
+	turnsAwaited                        // inputs of connections that waited for their identity's turn
+	letGo                               // connections closed because the state of their sessions was unknown
 	overloads
 )
 
@@ -90,8 +90,8 @@ type sessionEnd int
 
 const (
 	sessionClosed  sessionEnd = iota // by its client
-	sessionExpired                   // nothing was heard of its client
-	sessionMoved                     // its client, or another that has its password, continued it over another connection
+	sessionExpired                   // its client was silent
+	sessionMoved                     // its client, or another one with its password, continued it on another connection
 	sessionRefused                   // it was already over, the password was wrong, or there was no room for a new one
 	sessionEnds
 )
@@ -237,7 +237,7 @@ func (m *Meters) told(typ jute.EventType, watchers int) {
 	}
 }
 
-// sizes are the last, least and largest of something, -1 before the first.
+// sizes are the last, least and largest size, -1 before the first.
 type sizes struct{ last, least, largest atomic.Int64 }
 
 func (s *sizes) reset() {

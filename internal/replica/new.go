@@ -17,8 +17,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Options say what a Replica works on, which settings it has, and what it may use of the outside
-// world. Settings that are zero get defaults where zero would be useless.
+// Options holds a Replica's state, its settings, and its access to the outside world. Settings
+// that are zero get defaults where zero would be useless.
 type Options struct {
 	ID uint64 // of the server
 	// Servers is how many servers the ensemble was started with; 0 for a standalone server.
@@ -31,7 +31,7 @@ type Options struct {
 	Auth      *auth.Registry
 	SASL      SASLOptions
 	Log       *slog.Logger
-	ClientLog *slog.Logger // for lines about single clients; nil for Log, within limits
+	ClientLog *slog.Logger // for lines about single clients; if nil, Log, within limits
 	Meters    *Meters      // nil for meters of its own
 
 	Tree  *tree.Tree // from the newest snapshot, or a new one; owned by the replica from now on
@@ -39,8 +39,8 @@ type Options struct {
 	// Restore returns the tree in a snapshot that a peer sent.
 	Restore func(meta storage.Meta, snap *storage.Snapshot) (*tree.Tree, error)
 
-	// Panicked returns the error that Apply returns after it has panicked at an entry; about describes
-	// the state and the entry.
+	// Panicked returns the error of an Apply that has panicked at an entry; about describes the state
+	// and the entry.
 	Panicked func(e quorum.Entry, cause any, about string) error
 
 	Now    func() int64  // a monotonic clock, ns
@@ -57,15 +57,15 @@ type Options struct {
 	// Observe, if not nil, sees each evaluated request before its client does. It is called with the
 	// replica locked: it must not call the replica.
 	Observe func(*tree.Result)
-	// Answered, if not nil, sees each request that is not a write, and each that is refused, with the
-	// code of its answer. For a login by SASL body is nil. Answered is called with the client locked:
-	// it must call neither the client nor the replica.
+	// Answered, if not nil, sees each request that is not a write, and each refused one, with the
+	// code of its answer. For a login by SASL, body is nil. Answered is called with the client
+	// locked: it must call neither the client nor the replica.
 	Answered func(c *Client, op jute.Op, body []byte, code jute.Code, how Became)
 }
 
-// Serving holds the settings of how a server serves, passed unchanged from its configuration to the
-// replica. Settings that replicas must agree on are in tree.Settings. The comments name the key of
-// zoo.cfg or the system property.
+// Serving holds the settings for serving clients, passed unchanged from a server's configuration to
+// the replica. Settings that replicas must agree on are in tree.Settings. The comments name the key
+// of zoo.cfg or the system property.
 type Serving struct {
 	Tick              time.Duration // tickTime
 	SessionTimeoutMin time.Duration // minSessionTimeout
@@ -73,8 +73,8 @@ type Serving struct {
 	MaxFrame          int           // largest request, bytes (jute.maxbuffer)
 	MaxOutstanding    int           // unanswered requests of all clients (globalOutstandingLimit)
 
-	// ReadOnlyMode makes a server of an ensemble that is cut off serve, read-only, the clients that
-	// ask for that (readonlymode.enabled).
+	// ReadOnlyMode makes a server that is cut off from its ensemble serve read-only the clients
+	// that ask for it (readonlymode.enabled).
 	ReadOnlyMode bool
 	// LocalSessions makes sessions of an ensemble local to their server until they write
 	// (localSessionsEnabled). Local sessions may not own ephemeral znodes; with LocalSessionsUpgrading
@@ -101,7 +101,7 @@ func (s Serving) WithDefaults() Serving {
 	return s
 }
 
-// positive returns v if it is greater than zero, and the value of otherwise if not.
+// positive returns v if it is greater than zero, else otherwise.
 func positive[T cmp.Ordered](v, otherwise T) T {
 	if zero := *new(T); v > zero {
 		return v
@@ -111,14 +111,14 @@ func positive[T cmp.Ordered](v, otherwise T) T {
 
 // Membership tells a replica how to read the text of /zookeeper/config and of reconfig requests.
 type Membership struct {
-	// Text is the membership that a new ensemble begins with, as /zookeeper/config
-	// will hold it, without its version.
+	// Text is the membership that a new ensemble begins with, in the form of
+	// /zookeeper/config, without its version.
 	Text string
 	// Parse returns the servers of a membership text. Its result must depend on its argument alone.
 	Parse func(text string) ([]quorum.Member, error)
-	// Own, if not nil, returns Text with what a staged membership has in its place where Text means
-	// nothing on other machines, such as a wildcard in this server's own line. Its result must depend
-	// on its arguments alone.
+	// Own, if not nil, returns Text, with the parts that mean nothing on other machines, such as a
+	// wildcard in this server's own line, replaced by those of a staged membership. Its result must
+	// depend on its arguments alone.
 	Own func(text, staged string) string
 }
 
@@ -185,12 +185,12 @@ func New(o Options) *Replica {
 	r.limiter.own, r.limiter.changed = o.Limits, true
 	r.noteSizes()
 	r.unanswered.countMax, r.unanswered.bytesMax, r.unanswered.now = int64(o.MaxOutstanding), unansweredTotalMax, o.Now
-	// With this digest noted, the first entry after the start detects a state that was already wrong.
+	// With this digest recorded, the first entry after the start detects a state that was already wrong.
 	r.loop.digests.note(r.tree.LastIndex(), r.tree.Digest())
 	return r
 }
 
-// assemble gives the parts of the replica those that they use.
+// assemble gives each part of the replica the parts that it uses.
 func (r *Replica) assemble() {
 	r.clock.outside, r.clock.state = &r.outside, &r.state
 	r.levels.outside, r.levels.state, r.levels.proposals = &r.outside, &r.state, &r.proposals

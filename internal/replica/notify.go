@@ -7,7 +7,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// telling is who is to be told what while an Apply is under way; Replica.mu guards it.
+// telling holds the pending notifications of an Apply under way; Replica.mu guards it.
 type telling struct {
 	touched []*Client // clients that got output during this Apply
 	scratch []int64   // watchers of one event
@@ -18,8 +18,8 @@ type telling struct {
 // znode. now is in ns. mu is held for writing.
 //
 // A multi can have tens of thousands of events, usually with the same watchers: those of a
-// recursive watch, or of a cache. Consecutive events with the same watchers are encoded one after
-// the other, and each watcher gets all of them at once.
+// recursive watch, or of a cache. Consecutive events with the same watchers are encoded together,
+// and each watcher gets all of them at once.
 func (r *Replica) fire(events []tree.Event, zxid, now int64) {
 	if len(r.clients) == 0 {
 		return // at the start, while the log is replayed
@@ -47,7 +47,7 @@ func (r *Replica) fire(events []tree.Event, zxid, now int64) {
 // rowBytesMax bounds the notifications that are encoded before their watchers get them.
 const rowBytesMax = 64 << 10
 
-// A row is a run of events with the same watchers, which the same identities may read.
+// A row is a run of events with the same watchers, readable by the same identities.
 type row struct {
 	events   int
 	frames   []byte // their notifications
@@ -55,8 +55,8 @@ type row struct {
 	first    tree.Event
 }
 
-// continues reports whether an event belongs to the row: it has the row's watchers, and whoever may
-// read the znode of one may read that of the other.
+// continues reports whether an event belongs to the row: it has the row's watchers, and the same
+// identities may read its znode.
 func (w *row) continues(ev *tree.Event, watchers []int64, policy bool) bool {
 	if w.events == 0 || !slices.Equal(watchers, w.watchers) {
 		return false
@@ -64,8 +64,7 @@ func (w *row) continues(ev *tree.Event, watchers []int64, policy bool) bool {
 	return (!policy || ev.Path == w.first.Path) && sameACL(ev.ACL, w.first.ACL)
 }
 
-// sameACL reports whether two ACLs are equal. Those of znodes are shared, so most are one list, which
-// may be long.
+// sameACL reports whether two ACLs are equal. Znodes share ACLs, so most are the same list, which may be long.
 func sameACL(a, b []jute.ACL) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }

@@ -12,12 +12,12 @@ const (
 	kindRefused opKind = iota // unknown, or not for clients: UNIMPLEMENTED, then close
 	kindRead                  // here, from the applied state
 	kindWrite                 // through the log
-	kindSync                  // here, once everything acknowledged anywhere is applied
+	kindSync                  // here, once everything acknowledged by any server is applied
 	kindLogin                 // at once, out of order: auth and sasl
 )
 
 // An op is what this server does with an operation: one row of the table that drives dispatch,
-// statistics, metrics and tests. What the operation is, is defined in jute's table.
+// statistics, metrics and tests. Jute's table defines the operation itself.
 type op struct {
 	code  jute.Op
 	kind  opKind

@@ -9,9 +9,9 @@ import (
 // goroutine at a time is a client's flusher.
 
 // TakeOutput hands the waiting output to the flusher. If there is none, it ends the flushing and
-// returns nil; last then reports whether the connection is to be closed. done returns the buffer
-// taken by the previous call. If part of the output belongs to an Apply under way, TakeOutput waits
-// until that Apply ends.
+// returns nil; last then reports whether to close the connection. done returns the buffer taken by
+// the previous call. If part of the output belongs to an Apply under way, TakeOutput waits until
+// that Apply ends.
 func (c *Client) TakeOutput(done []byte) (out []byte, last bool) {
 	out, last, await := c.takeOutput(done, nil)
 	if await != nil {
@@ -20,7 +20,7 @@ func (c *Client) TakeOutput(done []byte) (out []byte, last bool) {
 	return out, last
 }
 
-// takeOutput is TakeOutput without the wait: await, if not nil, must be called before anything of
+// takeOutput is TakeOutput without the wait: await, if not nil, must be called before any byte of
 // out is written. If long is not nil and long reads are next, takeOutput sets long instead of doing
 // them; the caller remains the flusher.
 func (c *Client) takeOutput(done []byte, long *bool) (out []byte, last bool, await func()) {
@@ -69,7 +69,7 @@ func (c *Client) takeOutput(done []byte, long *bool) (out []byte, last bool, awa
 	return out, false, await
 }
 
-// Told returns when (ns) the oldest event happened whose notification was taken for writing since
+// Told returns the time (ns) of the oldest event whose notification was taken for writing since
 // the last call, or 0 if there is none.
 func (c *Client) Told() (at int64) {
 	if c.out.firedTaken.Load() == 0 {
@@ -78,15 +78,15 @@ func (c *Client) Told() (at int64) {
 	return c.out.firedTaken.Swap(0)
 }
 
-// An Unsent is what TryOutput leaves to the flusher. Its zero value means that the flushing has ended.
+// An Unsent is the work that TryOutput leaves to the flusher. Its zero value means that the flushing has ended.
 type Unsent struct {
 	Out  []byte // output that was taken
 	Sent int    // bytes of Out that have been written
 	Last bool   // as of TakeOutput
-	Long bool   // Out is nil, and TakeOutput is to be called: it may take long
+	Long bool   // Out is nil, and the flusher must call TakeOutput, which may take long
 }
 
-// TryOutput writes waiting output as far as that can't block or take long.
+// TryOutput writes waiting output as far as possible without blocking or taking long.
 func (c *Client) TryOutput() (left Unsent) {
 	left = c.takeReady(nil)
 	if left.Out == nil {
@@ -98,7 +98,7 @@ func (c *Client) TryOutput() (left Unsent) {
 	return left
 }
 
-// takeReady is TakeOutput but for long reads.
+// takeReady is TakeOutput without long reads.
 func (c *Client) takeReady(done []byte) (left Unsent) {
 	var await func()
 	if left.Out, left.Last, await = c.takeOutput(done, &left.Long); await != nil {
@@ -117,7 +117,7 @@ func (c *Client) relax(rest time.Duration) {
 }
 
 // BeginFlush makes the caller the flusher if there is output and no flusher yet. Otherwise ended
-// reports whether the connection is to end and has nothing left to be written.
+// reports whether the connection is closing and has nothing left to write.
 func (c *Client) BeginFlush() (begun, ended bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,7 +128,7 @@ func (c *Client) BeginFlush() (begun, ended bool) {
 	return true, false
 }
 
-// AwaitFlush waits until no goroutine flushes, or the connection is gone.
+// AwaitFlush waits until no goroutine is flushing, or the connection is gone.
 func (c *Client) AwaitFlush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,7 +137,7 @@ func (c *Client) AwaitFlush() {
 	}
 }
 
-// Lost notes that the output can't be written any more. Only the flusher calls it.
+// Lost records that the output can no longer be written. Only the flusher calls it.
 func (c *Client) Lost() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,8 +146,9 @@ func (c *Client) Lost() {
 }
 
 // flush wakes the flushers of connections that got output. If there is only one connection, flush
-// may return it instead, to be pushed once mu is free: waking a goroutine would take longer than
-// the write. Several connections are written concurrently with each other and with the log.
+// may return it instead, for the caller to push once mu is free: waking a goroutine would take
+// longer than the write. Several connections are written concurrently with each other and with
+// the log.
 func (r *Replica) flush(now int64) (push *Client) {
 	alone := len(r.telling.touched) == 1
 	for _, c := range r.telling.touched {
@@ -169,13 +170,13 @@ func (r *Replica) flush(now int64) (push *Client) {
 }
 
 // tellAtOnce is how many watchers of a change are notified before their connections are flushed, so
-// that they don't wait until all others are notified.
+// that they don't wait for all the others.
 const tellAtOnce = 32
 
 // pushBytesMax is the most output that is worth writing on the quorum's goroutine.
 const pushBytesMax = 4 << 10
 
-// touch notes that c got output during this Apply; mu is held for writing.
+// touch records that c got output during this Apply; mu is held for writing.
 func (r *Replica) touch(c *Client) {
 	if !c.arrival.touched {
 		c.arrival.touched = true

@@ -8,8 +8,8 @@ import (
 )
 
 // No request waits for the log longer than its session's timeout. A client that gets no answer for
-// that long has given its connection up, or should. So the server closes the connection, and the
-// client asks again, perhaps another server. An error as the answer would break the order of
+// that long has abandoned its connection, or should. So the server closes the connection, and the
+// client asks again, perhaps another server. An error as an answer would break the order of
 // replies. Requests that aren't proposed yet are dropped with the connection (see Disconnected).
 //
 // The time counts from the last answer on the connection. A client that sends more at once than can
@@ -55,7 +55,7 @@ func (c *Client) overdue(now int64) bool {
 	if c.unanswered.len() > 0 {
 		q := c.unanswered.front()
 		if q.isRead() || q.isSync() && q.ready || q.op.code == jute.OpReconfig {
-			return false // the client has to read it, or it takes as long as servers need to catch up
+			return false // the client has to read the reply, or a reconfig waits for servers to catch up
 		}
 		since = q.at
 	} else if c.blocked == 0 || c.out.full() {
@@ -64,8 +64,8 @@ func (c *Client) overdue(now int64) bool {
 	return now-max(since, c.stirred) >= int64(c.timeout)*1e6
 }
 
-// stir notes that the client got an answer at now (ns), or that a write it was waiting for was
-// sent. c.mu is held.
+// stir records that the client got an answer at now (ns), or that a write it was waiting for
+// was sent. c.mu is held.
 func (c *Client) stir(now int64) {
 	c.stirred = now
 	if c.blocked != 0 && now/1e6 > c.lastHeard.Load() {

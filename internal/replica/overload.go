@@ -9,15 +9,15 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Overload means that clients send more than the log takes, so requests wait long for it. Then the
-// requests that keep the service alive go first.
+// Overload means that clients send more than the log can take, so requests wait long for the log.
+// Then the requests that keep the service alive go first.
 //
 //	heartbeats          are answered at once, like reads, and don't wait for other clients
 //	resumption, closes  go ahead of all requests that wait for the log (proposals.addFirst)
-//	reads               wait for writes of their own connection only
+//	reads               wait only for writes of their own connection
 //	writes              beyond globalOutstandingLimit wait on their connection, first those of
-//	                    identities with more than their share unanswered (holdsBack); those that
-//	                    anybody can claim have the share of their address together (payer)
+//	                    identities with more than their share unanswered (holdsBack); identities
+//	                    that any client can claim share their address's share (payer)
 //	new sessions        begin a few at a time, taking turns between identities (newcomers)
 //
 // While there is no overload, none of this costs a request anything.
@@ -32,13 +32,13 @@ const (
 	// overloadToldPause is the least time (ns) between two log lines about overload.
 	overloadToldPause = int64(60e9)
 	// beginningMax bounds the new sessions that are in the log and not yet answered, so that a flood
-	// of them makes no entry that holds up other requests. With a log of a hundred entries a second
+	// of them makes no entry that delays other requests. With a log of a hundred entries a second
 	// this allows 25,000 sessions a second.
 	beginningMax = 256
-	// beginningOverloadedMax replaces beginningMax on a server that is overloaded: a small part of
-	// what the log takes, but enough for an administrator to get in.
+	// beginningOverloadedMax replaces beginningMax on an overloaded server: a small part of the
+	// log's capacity, but enough to let an administrator in.
 	beginningOverloadedMax = 16
-	// surveyPause is the least time (ns) between two surveys of how much each identity has unanswered.
+	// surveyPause is the least time (ns) between two surveys of each identity's unanswered requests.
 	surveyPause = int64(50e6)
 	// heldPause is the time (ns) after which a write that is held back tries again.
 	heldPause = int64(5e6)
@@ -56,7 +56,7 @@ type overload struct {
 	surveyed atomic.Int64 // now (ns) of the last survey
 }
 
-// noteWait notes that a request has waited for the log for the time waited (ns).
+// noteWait records that a request has waited for the log for the time waited (ns).
 func (o *overload) noteWait(waited, now int64) {
 	if waited < overloadedAfter {
 		return
@@ -77,8 +77,8 @@ func (o *overload) Overloaded() bool {
 
 // holdsBack reports whether a write of the batch's connection has to wait because its identity, or
 // its address if it has none, has more than its share of the unanswered requests. The caller has
-// found that there are too many in all. The write is admitted once its owner has fewer, or after
-// the longest time for which limits may hold a connection back.
+// found that there are too many in total. The write is admitted once its owner has fewer, or after
+// the longest time that limits may hold a connection back.
 func (t *readBatch) holdsBack() bool {
 	r, c := t.r, t.c
 	o := c.limits.owner()
@@ -112,8 +112,8 @@ func (t *readBatch) holdsBack() bool {
 
 // survey finds the owners that have more than their share of the unanswered requests. The payers
 // that have any share the limit equally, and the owners that one payer answers for share its part;
-// a single one may use all of it. A share is one request at least: one that has no more than that
-// makes nobody wait.
+// a single one may use all of it. A share is at least one request: an owner with no more than that
+// is never greedy.
 func (o *overload) survey() {
 	payers := map[*owner]map[*owner]int64{}
 	for _, c := range o.Clients() {
@@ -145,10 +145,10 @@ func (o *overload) survey() {
 		}
 	}
 	over := map[*owner]bool{}
-	for _, has := range payers { // any order: an owner is greedy if it is for any of its payers
+	for _, has := range payers { // any order: an owner is greedy if it is greedy for any of its payers
 		owners, n := active(has)
 		if paying == 1 && owners == 1 {
-			continue // it is alone
+			continue // the owner is alone
 		}
 		share := max(1, o.unanswered.countMax/max(1, paying))
 		for o, of := range has { // any order: each is independent
@@ -173,9 +173,8 @@ func (l *clientLimits) owner() *owner {
 	return l.address.Load()
 }
 
-// payer returns whom the client's requests count toward among all that share the server: its owner,
-// or its address if anybody could claim that owner. One host would have as many shares as it makes up
-// names otherwise.
+// payer returns the owner that the client's requests count toward in sharing the server: its owner, or its address if
+// any client could claim that owner. Otherwise one host would have as many shares as it makes up names.
 func (l *clientLimits) payer() *owner {
 	if o := l.identity.Load(); o != nil && !l.claimed.Load() {
 		return o
@@ -183,8 +182,8 @@ func (l *clientLimits) payer() *owner {
 	return l.address.Load()
 }
 
-// Turns returns the queues in which the client's input waits for its turn: that of its owner, and that
-// of its payer, which is nil if it is the same one. Both are nil before the client has an owner.
+// Turns returns the queues in which the client's input waits for its turn: its owner's, and its payer's, which is nil
+// if it is the same. Both are nil before the client has an owner.
 func (c *Client) Turns() (own, payers *turns.Queue) {
 	o, payer := c.limits.owner(), c.limits.payer()
 	switch {
@@ -228,8 +227,8 @@ func goesFirst(records []byte) bool {
 }
 
 // newcomers are the clients that have asked for a new session and have none yet. There is a queue
-// for each owner, and the queues take turns, so that nobody can keep others out by asking more
-// often. Replica.mu guards them.
+// for each owner, and the queues take turns, so that asking more often doesn't keep others out.
+// Replica.mu guards them.
 type newcomers struct {
 	queues    map[*owner][]*Client
 	turns     []*owner // the owners that have a queue, the next one first
@@ -240,7 +239,7 @@ type newcomers struct {
 	connecting int // clients that wait for the answer to their connect request, whether in a queue or not
 }
 
-// newcomer says where a client stands among the newcomers.
+// newcomer is a client's state among the newcomers.
 type newcomer uint8
 
 const (
@@ -266,7 +265,7 @@ func (n *newcomers) add(c *Client) {
 	n.waiting++
 }
 
-// next returns the client whose turn it is to begin, or nil if none waits.
+// next returns the client that begins next, or nil if none waits.
 func (n *newcomers) next() *Client {
 	for len(n.turns) > 0 {
 		o := n.turns[0]

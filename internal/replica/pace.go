@@ -18,8 +18,8 @@ import (
 
 // The rates of connections, addresses and identities. The requests of a batch are counted after
 // they are taken. An owner that exceeds its rate then has to wait: only heartbeats and closes are
-// taken from its connections until the excess is paid off. A connection waits for at most pacedMax
-// until one more request is taken, so that it never looks dead to either end.
+// taken from its connections until the excess is paid off. A connection waits at most pacedMax
+// before one more request is taken, so that it never looks dead to either end.
 
 // pacedMax is the longest wait (ns), unless a quarter of the session's timeout is less.
 const pacedMax = int64(1e9)
@@ -34,11 +34,11 @@ type owner struct {
 	used      rates
 	connects  limit.Rate
 	clients   map[*Client]struct{} // connections that count toward it; guarded by owners.mu
-	sessions  atomic.Int64         // those that count for it, and those asked for; see sessionowners.go
+	sessions  atomic.Int64         // sessions that count for it, and those asked for; see sessionowners.go
 	watched   atomic.Int64         // no less than the watches of its connections; see held.go
-	watchRate limit.Rate           // what its connections have used of watchTime
+	watchRate limit.Rate           // its connections' use of watchTime
 	greedy    atomic.Bool          // it has more than its share unanswered; see survey
-	turns     turns.Queue          // of an address: those of the owners that it answers for as well (see payer)
+	turns     turns.Queue          // of an address: also for the owners that it answers for (see payer)
 }
 
 // owners are all owners of one scope.
@@ -46,18 +46,18 @@ type owners struct {
 	mu     sync.Mutex
 	byName map[string]*owner
 	bytes  int64 // that byName uses, roughly
-	sweep  int   // number of owners beyond which those at rest are forgotten
+	sweep  int   // number of owners beyond which idle ones are forgotten
 	swept  int64 // now (ns) of the last such attempt, if it made no room; otherwise 0
-	rest   owner // shared by all names that there is no room for
+	rest   owner // shared by all names without room for their own
 }
 
 const (
-	// ownersRestingMax bounds the owners without connections that are remembered because of what they
-	// used recently. Beyond it, all further owners share one set of rates.
+	// ownersRestingMax bounds the owners without connections that are remembered because of their
+	// recent use. Beyond it, all further owners share one set of rates.
 	ownersRestingMax = 10_000
 	// ownersSweepPause is the least time (ns) between two attempts to make room after one that failed.
 	ownersSweepPause = int64(1e9)
-	// ownersSweepMin is the least number of owners at which making room is worth an attempt.
+	// ownersSweepMin is the least number of owners for which making room is worth an attempt.
 	ownersSweepMin = 1000
 )
 
@@ -85,12 +85,12 @@ func (w *owners) of(name string, now int64, joins func(*owner)) *owner {
 	return o
 }
 
-// memory returns roughly what the owner uses.
+// memory returns roughly the memory that the owner uses.
 func (o *owner) memory() int64 {
 	return int64(unsafe.Sizeof(*o)) + int64(len(o.name)) + indexEntryBytes
 }
 
-// memory returns roughly what all owners use, those of sessions without a connection among them.
+// memory returns roughly the memory that all owners use, including owners of sessions without a connection.
 func (w *owners) memory() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -112,7 +112,7 @@ func (w *owners) join(name string, now int64, c *Client) *owner {
 	})
 }
 
-// room makes room for one more owner, if there can be any; mu is held.
+// room makes room for one more owner, if possible; mu is held.
 func (w *owners) room(now int64) bool {
 	if len(w.byName) < w.sweep {
 		return true
@@ -165,8 +165,8 @@ func (l *limiter) MayConnect(address jute.ID) bool {
 	return true
 }
 
-// belongs determines the address and the identity that c counts toward. Of several identities it is
-// the first one proved. belongs reports false if there are too many connections of that identity.
+// belongs determines the address and the identity that c counts toward: of several identities, the
+// first one proved. It reports false if there are too many connections of that identity.
 func (l *limiter) belongs(c *Client) bool {
 	if c.limits.address.Load() == nil {
 		c.limits.address.Store(l.addresses.join(auth.Neighbourhood(c.address.ID), l.now(), c))
@@ -178,7 +178,7 @@ func (l *limiter) belongs(c *Client) bool {
 	o := l.identified.join(ownerName(id), l.now(), c)
 	c.limits.claimed.Store(!l.auth.Vouched(id)) // before its identity counts
 	c.limits.identity.Store(o)
-	o.watched.Store(math.MaxInt64 / 2) // it may bring watches, which are to be counted
+	o.watched.Store(math.MaxInt64 / 2) // it may bring watches that must be counted
 	b := l.inForce.Load()
 	if b == nil || b.sets[limit.Identity][limit.Connections] == 0 || o == &l.identified.rest {
 		return true
@@ -193,8 +193,8 @@ func (l *limiter) belongs(c *Client) bool {
 	return false
 }
 
-// countedIdentity returns the identity that somebody with these identities counts for: the first one proved. It is none
-// of an administrator, who has to get in when there are too many others.
+// countedIdentity returns the identity that a client with these identities counts for: the first one proved. An
+// administrator's identity doesn't count, since an administrator has to get in when there are too many others.
 func countedIdentity(ids []jute.ID) (id jute.ID, ok bool) {
 	at := slices.IndexFunc(ids, func(id jute.ID) bool { return id.Scheme != "ip" && id.Scheme != "world" })
 	if at < 0 || ids[at].Scheme == "super" {
@@ -209,10 +209,9 @@ func ownerName(id jute.ID) string { return id.Scheme + ":" + id.ID }
 // tooManyOfIdentity is why a connection ends if its identity has too many.
 const tooManyOfIdentity = "there are as many connections of its identity as one may have (limits.identity)"
 
-// What a connection has used counts for its address and its identity once it is spendRequestsMax
-// requests or spendBytesMax bytes, or one part in spendShare of what these may use in a second if
-// that is less, and after spendAfter (ns) at the latest. Its processors need not agree on each batch
-// then, which many connections of one address would make them do.
+// A connection's use counts for its address and its identity once it reaches spendRequestsMax requests or spendBytesMax
+// bytes, or one part in spendShare of their rate per second if that is less, and after spendAfter (ns) at the latest.
+// Otherwise many connections of one address would make processors contend for its counters at each batch.
 const (
 	spendRequestsMax = 256
 	spendBytesMax    = 64 << 10
@@ -220,7 +219,7 @@ const (
 	spendAfter       = int64(5e6)
 )
 
-// use counts what was taken from the batch's connection.
+// use counts requests and bytes taken from the batch's connection.
 func (t *readBatch) use(requests, bytes int) {
 	b, c := t.bounds, t.c
 	c.limits.used.use(t.now, int64(requests), int64(bytes), &b.sets[limit.Connection])
@@ -232,7 +231,7 @@ func (t *readBatch) use(requests, bytes int) {
 	}
 }
 
-// spend counts for c's address and identity what c has used. Only its reader may call it.
+// spend adds c's use to its address's and identity's. Only c's reader may call it.
 func (c *Client) spend(b *bounds, now int64) {
 	for _, s := range holders {
 		if o := c.limits.ownerIn(s); o != nil {
@@ -242,8 +241,8 @@ func (c *Client) spend(b *bounds, now int64) {
 	c.reader.unspentRequests, c.reader.unspentBytes, c.reader.spentAt = 0, 0, now
 }
 
-// paced reports whether nothing of in may be taken until c.Pause has passed (wait), or only one
-// request (one).
+// paced reports whether no request of in may be taken until c.Pause has passed (wait), or only
+// one (one).
 func (t *readBatch) paced(in []byte) (wait, one bool) {
 	c := t.c
 	owes, kind := c.limits.used.owes(t.now)

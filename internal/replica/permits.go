@@ -8,8 +8,8 @@ import (
 )
 
 // Authenticate returns the identities that a credential of a scheme proves for a caller that isn't
-// a client; address is its AddressID. Failures count together with those of clients. An error that
-// wraps auth.ErrTooMany means that the credential wasn't judged.
+// a client; address is its AddressID. Its failures count together with clients' failures. An error
+// that wraps auth.ErrTooMany means that the credential wasn't judged.
 func (l *logins) Authenticate(address jute.ID, scheme string, credential []byte) ([]jute.ID, error) {
 	if !l.auth.Schemes().Has(scheme) {
 		return nil, fmt.Errorf("authenticate by scheme %.40q, which is not enabled: %w", scheme, auth.ErrFailed)
@@ -25,8 +25,8 @@ func (l *logins) Authenticate(address jute.ID, scheme string, credential []byte)
 	return proof.IDs, err
 }
 
-// Permits reports whether the ACL of the znode at path grants one of the permissions in want to the
-// bearer of ids. It is false for a znode that doesn't exist.
+// Permits reports whether the ACL of the znode at path grants one of the permissions in want to
+// ids. It is false if the znode doesn't exist.
 func (s *state) Permits(path string, want jute.Perm, ids []jute.ID) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -34,8 +34,8 @@ func (s *state) Permits(path string, want jute.Perm, ids []jute.ID) bool {
 	return ok && s.tree.Permits(path, acl, want, ids)
 }
 
-// PermitsNamed is Permits for a caller that must be named: a superuser, or an identity that the ACL
-// grants the permission by an entry that doesn't admit everybody.
+// PermitsNamed is Permits for a caller that must be named: a superuser, or an identity to which the
+// ACL grants the permission by an entry that doesn't admit every client.
 func (s *state) PermitsNamed(path string, want jute.Perm, ids []jute.ID) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

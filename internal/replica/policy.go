@@ -7,15 +7,15 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// use makes t the replica's tree, and subscribes to what its policy denies. All servers deny the
-// same writes, so each server counts and logs those of the whole ensemble, and the reads of its own
+// use makes t the replica's tree, and subscribes to its policy's denials. All servers deny the same
+// writes, so each server counts and logs those of the whole ensemble, and the reads of its own
 // clients.
 func (r *Replica) use(t *tree.Tree) {
 	t.OnStruck(r.progress.struck)
 	r.tree = t
 }
 
-// struck counts and logs that a rule of the policy has denied something, or would have in a dry
+// struck counts and logs that a rule of the policy has denied a request, or would have in a dry
 // run.
 func (p *progress) struck(rule *policy.Rule, path string, ids []jute.ID) {
 	if p.replaying {

@@ -5,8 +5,8 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// progress is what a replica remembers of its way through the log, for metrics and for the hash
-// four-letter word; Replica.mu guards it.
+// progress is what a replica remembers about its way through the log, for metrics and for the
+// hash four-letter word; Replica.mu guards it.
 type progress struct {
 	*outside
 	*state
@@ -79,7 +79,7 @@ func (p *progress) led(l quorum.Leadership, now int64) {
 	}
 }
 
-// tellLeader logs who leads, when that has changed. A standalone server always leads.
+// tellLeader logs a new leader. A standalone server always leads.
 func (p *progress) tellLeader(l quorum.Leadership) {
 	switch was := p.leader; {
 	case p.alone || l.Leader == was.Leader && l.Term == was.Term:

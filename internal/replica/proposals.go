@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// batchBytesAim is the size beyond which a batch gets no further requests. What queues up while
-	// one batch is written is small, but what queues up while a quorum is missing must not become one
-	// huge log entry. A batch is smaller than the aim plus one request.
+	// batchBytesAim is the size beyond which a batch gets no further requests. Few requests queue up
+	// while one batch is written, but those that queue up without a quorum must not become one huge
+	// log entry. A batch is smaller than the aim plus one request.
 	batchBytesAim = 1 << 20
 	// bufferBytesStart is the least initial size of a batch's buffer; later buffers start at the size
 	// of the last batch.
@@ -23,14 +23,14 @@ const (
 	spareBuffers = 2
 )
 
-// digestSize is the size of what precedes the tree's batch in a log entry: the index of an earlier
-// entry and the digest of the leader's state after that entry (D16).
+// digestSize is the size of the fields before the tree's batch in a log entry: the index of an
+// earlier entry and the digest of the leader's state after that entry (D16).
 //
 //	entry := long index | long digest | batch
 const digestSize = 16
 
-// proposals holds stamped requests, encoded and in order, already in the form of log entries: those of
-// this server's clients and, on a leader, those that followers forward.
+// proposals holds stamped requests, encoded and in order, already in the form of log entries: requests of this server's
+// clients and, on a leader, requests that followers forward.
 type proposals struct {
 	waiting atomic.Bool // something can be taken
 
@@ -41,7 +41,7 @@ type proposals struct {
 	spare [][]byte // buffers for later entries, at most spareBuffers
 	lastN int      // size of the entry taken last
 	now   func() int64
-	since int64 // now (ns) when the oldest request not yet taken arrived, or of the last take that left some
+	since int64 // now (ns) when the oldest request not yet taken arrived, or time of the last take that left some
 
 	firstSince int64 // now (ns) when the oldest request in first arrived
 
@@ -56,7 +56,7 @@ type proposals struct {
 // that may hold requests of it.
 type staleUntil struct{ cnx, entry int64 }
 
-// headSize is the size of what precedes the requests in an entry.
+// headSize is the size of an entry's head, before the requests.
 var headSize = len(appendHead(nil, 0, 0, 0))
 
 func appendHead(b []byte, time int64, index, digest uint64) []byte {
@@ -146,8 +146,8 @@ func (o *proposals) seal() {
 	o.waiting.Store(true)
 }
 
-// drop notes that the client of connection cnx is gone: its waiting requests are not taken. No
-// request of it may be added later.
+// drop records that the client of connection cnx is gone: its waiting requests are not taken.
+// No request of the connection may be added later.
 func (o *proposals) drop(cnx int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -168,8 +168,8 @@ func (o *proposals) drop(cnx int64) {
 	o.staleQ = append(o.staleQ, staleUntil{cnx, last})
 }
 
-// without returns the taken entry b without the requests of clients that are gone, and forgets the
-// clients that no later entry has requests of.
+// without returns the taken entry b without the requests of clients that are gone, and forgets
+// clients without requests in later entries.
 func (o *proposals) without(b []byte) []byte {
 	left, dropped := tree.WithoutRecords(b[headSize:], func(q *tree.Request) bool {
 		_, gone := o.stale[q.Cnx]
@@ -190,7 +190,7 @@ func (o *proposals) without(b []byte) []byte {
 	return b
 }
 
-// take removes the oldest entry, whose head is still to be written, and returns it and how long
+// take removes the oldest entry and returns it, with its head not written yet, and how long
 // (ns) it has waited. It returns nil if there is none.
 func (o *proposals) take() (b []byte, waited int64) {
 	if !o.waiting.Load() {

@@ -13,8 +13,8 @@ const (
 	quotasMax = 10_000
 )
 
-// Quotas adds up one figure of all quotas, grouped by namespace (the top-level path). read extracts
-// the figure from the data of a znode named znode. The replica is locked for each znode separately.
+// Quotas adds up one number of all quotas, grouped by namespace (the top-level path). read extracts
+// the number from the data of a znode named znode. The replica is locked for each znode separately.
 func (s *state) Quotas(znode string, read func(data string) (n int64, ok bool)) map[string]int64 {
 	sums := map[string]int64{}
 	open := []string{quotaRoot}

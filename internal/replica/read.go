@@ -7,8 +7,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The read operations. Each appends the body of its reply to out, or returns a code other than OK,
-// in which case whatever it appended is discarded. r.mu is held at least for reading, and c.mu is held.
+// The read operations. Each appends the body of its reply to out, or returns a code other than OK, in which case the
+// appended bytes are discarded. r.mu is held at least for reading, and c.mu is held.
 
 // reads answers the read operations from the applied state.
 type reads struct {
@@ -129,7 +129,7 @@ func (r *reads) readMulti(c *Client, out, body []byte) ([]byte, jute.Code) {
 	return r.tree.AppendMultiRead(out, body, c.identities(), r.multiReadMax())
 }
 
-// multiReadMax returns how many bytes the reply to a multiRead may have.
+// multiReadMax returns the largest reply to a multiRead, in bytes.
 func (r *reads) multiReadMax() int { return multiReadFrames * r.limits.frameMax }
 
 func (r *reads) readWhoAmI(c *Client, out, _ []byte) ([]byte, jute.Code) {

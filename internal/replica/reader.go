@@ -11,8 +11,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A reader is what the goroutine that reads a connection owns of its Client. No other goroutine uses it, except for
-// recordsKept, before the session is attached and after the connection has ended.
+// A reader is the part of a Client that the goroutine that reads the connection owns. No other goroutine uses it,
+// except for recordsKept, and except before the session is attached and after the connection has ended.
 type reader struct {
 	// Crowded says that other connections of the client's identity wait to be read.
 	Crowded bool
@@ -33,32 +33,32 @@ type reader struct {
 	loginSince        int64 // now (ns) since when a login waits to be judged, 0 for none
 	heldSince         int64 // now (ns) since when a write of this client has been held back
 
-	refused bool // a write was refused, and the client may not know it yet
-	leaves  bool // it has asked to close its session
+	refused bool // a write was refused, and the client may not know that yet
+	leaves  bool // the client has asked to close its session
 }
 
 // Pause returns how long to wait after ErrPaced.
 func (r *reader) Pause() time.Duration { return time.Duration(r.pause) }
 
-// A frame is the unfinished frame with which a connection's input ends, if there is one. The reader of the
-// connection owns it; others use what is atomic.
+// A frame is the unfinished frame with which a connection's input ends, if there is one. The reader of the connection
+// owns it; others use the atomic fields.
 type frame struct {
-	size  int           // its bytes so far
-	since int64         // now (ns) when it was noted
+	size  int           // bytes received so far
+	since int64         // now (ns) when it was recorded
 	moved atomic.Uint64 // bytes of unfinished frames so far
-	by    atomic.Int64  // now (ns) by which it has to be there; 0 for none
-	late  atomic.Bool   // it was not there in time at the last look
+	by    atomic.Int64  // now (ns) by which it must be complete; 0 for none
+	late  atomic.Bool   // it was late at the last look
 }
 
-// A frame has to arrive at frameBytesPerSecond, or within frameTimeMin (ns) if that is longer: whoever sends one
-// byte by byte would hold its memory, and keep the session alive, for as long as he likes.
+// A frame has to arrive at frameBytesPerSecond, or within frameTimeMin (ns) if that is longer: otherwise a client that
+// sends a frame byte by byte could hold its memory, and keep its session alive, indefinitely.
 const (
 	frameBytesPerSecond = 16 << 10
 	frameTimeMin        = int64(10e9)
 )
 
-// NoteFrame notes the unfinished frame with which the input ends at now (ns), if any. fresh says that it is
-// another than the last time. Only the connection's reader calls it.
+// NoteFrame records the unfinished frame with which the input ends at now (ns), if any. fresh says that it is not the
+// last call's frame. Only the connection's reader calls it.
 func (f *frame) NoteFrame(rest []byte, fresh bool, now int64) {
 	by := f.by.Load()
 	if len(rest) == 0 {
@@ -80,8 +80,8 @@ func (f *frame) NoteFrame(rest []byte, fresh bool, now int64) {
 	f.by.Store(f.since + time)
 }
 
-// FrameArrived notes that the input now begins with in, which may hold the whole of the unfinished frame: from
-// then on the server is late, if anybody is. Only the connection's reader calls it.
+// FrameArrived records that the input now begins with in, which may hold the whole unfinished frame: from then on only
+// the server can be late. Only the connection's reader calls it.
 func (f *frame) FrameArrived(in []byte) {
 	if f.by.Load() != 0 && len(in) >= frameLengthSize &&
 		int64(len(in)-frameLengthSize) >= int64(binary.BigEndian.Uint32(in)) {
@@ -89,14 +89,14 @@ func (f *frame) FrameArrived(in []byte) {
 	}
 }
 
-// late reports whether the unfinished frame should have been there by now (ns).
+// isLate reports whether the unfinished frame should have been complete by now (ns).
 func (f *frame) isLate(now int64) bool {
 	by := f.by.Load()
 	return by != 0 && now > by
 }
 
-// closeLate closes the client if its frame is late, and was so at the last look: after a time in which this
-// server stood still, the rest may have arrived without having been read.
+// closeLate closes the client if its frame is late, and was late at the last look: after a stall of this server, the
+// rest may have arrived unread.
 func (c *Client) closeLate(now int64) {
 	if late := c.frame.isLate(now); !late || !c.frame.late.Load() {
 		c.frame.late.Store(late)
@@ -118,8 +118,8 @@ type input struct {
 	awaited *metrics.Counter // requests that waited for room
 }
 
-// TakeFrame takes room for a request of n bytes, which is arriving, and reports whether there is. If there is none, it
-// comes with FrameRoom. Only the connection's reader calls it.
+// TakeFrame takes room for an arriving request of n bytes, and reports whether there is any. If not, FrameRoom tells
+// when there is. Only the connection's reader calls TakeFrame.
 func (i *input) TakeFrame(n int) bool {
 	return i.held == nil || n <= InputFreeBytes || i.held.Take(int64(n))
 }
@@ -127,19 +127,19 @@ func (i *input) TakeFrame(n int) bool {
 // AwaitsRoom counts that a request waits for room.
 func (i *input) AwaitsRoom() { i.awaited.Inc() }
 
-// FrameRoom returns a channel that gets a value when there is the room that TakeFrame didn't find.
+// FrameRoom returns a channel that gets a value when there is the room that TakeFrame lacked.
 func (i *input) FrameRoom() <-chan struct{} { return i.free }
 
-// MayBuffer reports whether the buffer of requests may be of n bytes, though none of them is as large. Only the
+// MayBuffer reports whether the buffer of requests may have n bytes, though no request is that large. Only the
 // connection's reader calls it.
 func (i *input) MayBuffer(n int) bool {
 	return i.held == nil || n <= InputFreeBytes || !i.held.Short() && i.held.Grow(int64(n))
 }
 
-// FramesShort reports whether buffers of requests are to stay small.
+// FramesShort reports whether buffers of requests should stay small.
 func (i *input) FramesShort() bool { return i.held != nil && i.held.Short() }
 
-// NoteInput notes the size of the buffer into which the client's requests are read.
+// NoteInput records the size of the buffer into which the client's requests are read.
 func (i *input) NoteInput(bytes int) {
 	i.size.Store(int64(bytes))
 	if bytes <= InputFreeBytes {

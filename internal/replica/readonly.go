@@ -8,22 +8,22 @@ import (
 )
 
 // Read-only mode (readonlymode.enabled): a server of an ensemble that has been without a leader for
-// long enough doesn't refuse all clients. It serves those that ask for it (ConnectRequest.ReadOnly)
-// from its own state, which gets stale.
+// long enough doesn't refuse all clients. It serves clients that ask for it
+// (ConnectRequest.ReadOnly) from its own state, which gets stale.
 //
 //	read-only = cut off (no leader for Options.Patience) and enabled
 //
-// When the mode begins, every connection is closed, so that each client decides anew what it wants;
-// when there is a leader again, the connections of read-only clients are closed. So a connection is
-// read-only for its whole life or never.
+// When the mode begins, every connection is closed, so that each client decides again; when there
+// is a leader again, the connections of read-only clients are closed. So a connection is read-only
+// for its whole life or never.
 //
 // The session of a read-only client lives as long as its connection, on this server alone: it isn't
 // in the log, and can't have znodes. Its password marks it as read-only, so that any server can
-// tell a client that tries to resume it that it is over. A local session that only this server
-// knows continues. About any other session a read-only server knows too little: the client has to
-// ask another server, or wait.
+// tell a client that tries to resume the session that it is over. A local session that only this
+// server knows continues. About other sessions a read-only server knows too little: their clients
+// have to ask another server, or wait.
 
-// readOnlyPasswd begins the password of a read-only session. The 8 bytes after it are random,
+// readOnlyPasswd begins the password of a read-only session. The next 8 bytes are random,
 // though knowing them gains nothing.
 var readOnlyPasswd = []byte("readonly")
 

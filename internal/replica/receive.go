@@ -14,15 +14,15 @@ import (
 // ErrClosing says that the connection takes no more requests; Client.Ending returns the reason.
 var ErrClosing = errors.New("the connection is closing")
 
-// A readBatch is what one read of a connection's socket brought, while Receive processes it. It
-// holds the replica over consecutive read requests, and counts them, so that each costs a lookup
-// rather than a lock.
+// A readBatch is the input of one read of a connection's socket, while Receive processes it. It
+// holds the replica during consecutive read requests, and counts them, so that each costs a
+// lookup rather than a lock.
 type readBatch struct {
 	r       *Replica
 	c       *Client
 	now     int64
 	held    bool
-	since   int64  // ns since when the replica is or was held at the earliest; 0 if that has to be looked up
+	since   int64  // earliest time (ns) since when the replica is or was held; 0 if that has to be looked up
 	waited  bool   // the replica was locked, or an Apply has ended, since the input was read
 	ahead   int    // number of coming reads whose znodes have been prefetched
 	rest    []byte // the input from the current request on
@@ -36,8 +36,8 @@ type readBatch struct {
 }
 
 // Receive processes the input that arrived on an attached connection and returns how many bytes it
-// used: all whole frames, unless it returns ErrUntold, ErrPaced or ErrNotUpToDate. It keeps no reference to in. It
-// may block while the connection has too much unanswered.
+// used: all whole frames, unless it returns ErrUntold, ErrPaced or ErrNotUpToDate. It keeps no reference to in. It may
+// block while the connection has too many unanswered requests.
 func (r *Replica) Receive(c *Client, in []byte, now int64) (used int, err error) {
 	t := readBatch{r: r, c: c, now: now, since: now, bounds: r.limiter.inForce.Load()}
 	requests, one := 0, false
@@ -142,7 +142,7 @@ func (t *readBatch) request(xid int32, op *op, body []byte) error {
 	return t.enqueue(&req, body)
 }
 
-// prefetch makes the tree prefetch what the next reads will need, and returns the number of these
+// prefetch makes the tree prefetch the data of the next reads, and returns the number of these
 // reads, at least 1. The replica is held.
 func (t *readBatch) prefetch() int {
 	if t.r.tree.NodeCount() < tree.PrefetchNodesMin {
@@ -184,7 +184,7 @@ func (t *readBatch) hold() bool {
 	return true
 }
 
-// lock locks the replica for reading, which may take as long as an Apply, or another client's request.
+// lock locks the replica for reading, which may take as long as an Apply or another client's request.
 func (t *readBatch) lock() {
 	if !t.r.mu.TryRLock() {
 		t.r.mu.RLock()
@@ -198,7 +198,7 @@ func (t *readBatch) lock() {
 	}
 }
 
-// outdated reports whether this server doesn't know if the client's session is still alive.
+// outdated reports whether this server can't tell if the client's session is still alive.
 func (t *readBatch) outdated() bool {
 	f := &t.r.freshness
 	return f.mayBeOutdated(t.now) && f.age(t.c, t.now) > upToDateBound(t.c.timeout) && !t.c.readOnly &&
@@ -307,9 +307,9 @@ func (r *Replica) login(c *Client, xid int32, op *op, body []byte) error {
 type Became uint8
 
 const (
-	Tried     Became = iota // it was done, or failed; the code tells
+	Tried     Became = iota // it was done, or failed; see the code
 	Refused                 // it was refused without being tried
-	Undecided               // a login whose credential nobody could judge; there is no answer
+	Undecided               // a login whose credential could not be judged; there is no answer
 )
 
 // tried reports a login to Options.Answered.
@@ -320,13 +320,13 @@ func (l *logins) tried(c *Client, op *op, body []byte, code jute.Code, how Becam
 }
 
 const (
-	loginPatience = int64(10e9) // ns for which a login waits to be judged, but a third of its session's timeout at most
+	loginPatience = int64(10e9) // ns for which a login waits to be judged, but at most a third of its session's timeout
 	loginPause    = int64(50e6) // ns between two looks
 )
 
-// throttled returns ErrPaced while too many logins like a client's have failed: it waits, since it may
-// be the right one. After loginPatience it closes the connection without an answer, after which
-// clients would not retry. A login that may be judged is counted, and throttled returns nil.
+// throttled returns ErrPaced while too many logins like a client's have failed: the login waits, since it may be right.
+// After loginPatience throttled closes the connection without an answer: clients would not retry after an answer. If a
+// login may be judged, throttled counts it and returns nil.
 func (l *logins) throttled(c *Client, g *auth.Guess) error {
 	now := l.now()
 	if l.throttle.Allows(g, now) {
@@ -340,7 +340,7 @@ func (l *logins) throttled(c *Client, g *auth.Guess) error {
 		c.reader.loginSince = now
 	}
 	if now-c.reader.loginSince < min(loginPatience, int64(c.timeout)*1e6/3) {
-		c.reader.pause = loginPause + c.id%16*1e6 // so that those who wait take turns
+		c.reader.pause = loginPause + c.id%16*1e6 // so that waiting logins take turns
 		return ErrPaced
 	}
 	l.meters.loginsThrottled.Inc()

@@ -5,8 +5,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// refused counts and logs a request that a limit of the tree refused: the error that its client
-// gets may have other causes.
+// refused counts and logs a request that a limit of the tree refused: its client's error may
+// have other causes.
 func (o *outside) refused(c *Client, limit tree.Limit) {
 	o.meters.refused[limit].Inc()
 	o.clientLog.Warn("refused a request: it exceeds a limit (see docs/limits.md)", "client", c.remote,

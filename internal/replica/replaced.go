@@ -9,8 +9,9 @@ import (
 )
 
 // replaced closes the connections of the sessions that an OpReplace has ended, and ends the local
-// sessions that have not entered, because what their clients watched and read is gone. A local
-// session that is just entering lives on; its client reconnects. mu is held for writing.
+// sessions that have not entered, because the znodes that their clients watched and read are
+// gone. A local session that is just entering lives on; its client reconnects. mu is held for
+// writing.
 func (r *Replica) replaced(res *tree.Result) {
 	if res.Outcome != tree.Applied || res.Err != jute.OK {
 		return

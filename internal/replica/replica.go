@@ -12,15 +12,15 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Replica is one server's copy of the service: the tree, and the clients connected here with what
-// they wait for. It only computes. Its callers supply sockets, the clock and randomness (see Client
-// and Options), so that a simulator can run one as well as a server.
+// A Replica is one server's copy of the service: the tree, and the clients connected here with
+// their unanswered requests. It only computes. Its callers supply sockets, the clock and randomness
+// (see Client and Options), so that a simulator can run one as well as a server.
 //
-// It is made of parts. Each is a type that holds what it owns and the parts that it uses, and says what guards it. The
-// exported methods of the parts are the replica's.
+// A Replica is made of parts. Each is a type that holds its own state and the parts that it uses, and says what guards
+// it. The exported methods of the parts are the replica's.
 //
-// It is the quorum's state machine: the methods of quorum.StateMachine may be called by the
-// quorum's loop only, all others except DigestAt by any goroutine.
+// A Replica is the quorum's state machine: only the quorum's loop may call the methods of
+// quorum.StateMachine, but any goroutine may call all others except DigestAt.
 type Replica struct {
 	outside
 	state
@@ -70,7 +70,7 @@ type Replica struct {
 	leaderlessSince  int64 // now (ms)
 }
 
-// outside is what a replica was given: its settings, and what it may use of the world outside. It doesn't change.
+// outside holds a replica's settings and its access to the outside world. It doesn't change.
 type outside struct {
 	limits    limits
 	auth      *auth.Registry
@@ -79,7 +79,7 @@ type outside struct {
 	log       *slog.Logger
 	clientLog *slog.Logger               // for log lines about single clients, limited in rate
 	slowLog   *slog.Logger               // for log lines about slow requests, with a limit of its own
-	policyLog *slog.Logger               // for log lines about what the policy denies
+	policyLog *slog.Logger               // for log lines about denials by the policy
 	slow      int64                      // ns from which a request counts as slow; 0 for never
 	now       func() int64               // a monotonic clock, ns
 	wall      func() int64               // the clock that stamps batches, ms since 1970
@@ -101,7 +101,7 @@ type outside struct {
 	readOnlyMode bool
 }
 
-// loop is what the quorum's loop owns.
+// loop is the part that the quorum's loop owns.
 type loop struct {
 	*outside
 	*state
@@ -113,8 +113,8 @@ type loop struct {
 	batch    []byte // the entry last proposed or forwarded; its memory is reused
 }
 
-// state is what all parts of a replica look at: the replicated state, who leads, and who is connected. Those who read
-// it share mu; those who change it hold it alone, as Apply does.
+// state is shared by all parts of a replica: the replicated state, the leader, and the connected clients. Readers share
+// mu; writers, such as Apply, hold it exclusively.
 type state struct {
 	mu      sync.RWMutex
 	tree    *tree.Tree

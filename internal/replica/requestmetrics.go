@@ -11,8 +11,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// requestMetrics sums up what consecutive reads of one client add to the metrics, so that many
-// reads cost the atomic operations of one. Its zero value is empty.
+// requestMetrics sums up the metrics of consecutive reads of one client, so that many reads
+// cost the atomic operations of one. Its zero value is empty.
 type requestMetrics struct {
 	op              jute.Op // the operation that ops counts
 	ops             int64
@@ -80,8 +80,8 @@ func codeIn(frame []byte) jute.Code {
 	return jute.Code(int32(binary.BigEndian.Uint32(frame[frameLengthSize+jute.ReplyHeaderSize-4:])))
 }
 
-// statOverheadBytes is what Apache counts for the Stat that a read returns, even if the reply has
-// none.
+// statOverheadBytes is the number of bytes that Apache counts for a read's Stat, even if the
+// reply has none.
 const statOverheadBytes = 68
 
 // readSize returns the bytes that a read counts in its namespace in addition to those of its path,
@@ -118,8 +118,8 @@ func readPath(request []byte) []byte {
 	return request[4 : 4+max(n, 0)] // -1 stands for no path, which some reads treat as the root's
 }
 
-// A namespaceRun sums up consecutive requests in one namespace: Apache's term for the first part of
-// a path. A run is one observation, of the mean of its requests: one observation for each request
+// A namespaceRun sums up consecutive requests in one namespace, Apache's term for the first part of
+// a path. A run is one observation, of the mean of its requests: an observation for each request
 // would cost as much as answering it.
 type namespaceRun struct {
 	name   string
@@ -127,7 +127,7 @@ type namespaceRun struct {
 	n, sum int64
 }
 
-// add counts a request on path; bytes is what it transferred in addition to the path.
+// add counts a request on path; bytes is the size of its transfer in addition to the path.
 func (s *namespaceRun) add(set *metrics.SummarySet, path string, bytes int64) {
 	if covers(s, path) || s.begin(set, path) {
 		s.n++
@@ -182,7 +182,7 @@ func namespace(path string) string {
 	return name
 }
 
-// changed counts what an applied request did to a znode; mu is held for writing.
+// changed counts an applied request's effect on a znode; mu is held for writing.
 func (s *stats) changed(ev *tree.Event) {
 	var bytes int64
 	switch ev.Type {
@@ -201,8 +201,8 @@ func (s *stats) changed(ev *tree.Event) {
 	s.writes.add(s.meters.writesIn, ev.Path, bytes)
 }
 
-// answers sums up what consecutive replies to the writes of one client add to the statistics, as
-// long as operation and latency are the same. Its zero value is empty.
+// answers sums up the statistics of consecutive replies to the writes of one client, while
+// operation and latency are the same. Its zero value is empty.
 type answers struct {
 	c               *Client
 	op              *op

@@ -7,16 +7,16 @@ import (
 	"github.com/zooid-project/zooid/internal/metrics"
 )
 
-// Replies and requests take memory that one client could make a server need without end: he asks for large lists and
-// doesn't read them, or begins large requests and doesn't end them. What all connections have of each is a
-// memory.Room, an unreadShare of memory.limit:
+// One client could make a server need unbounded memory for replies and requests, by asking for large lists without
+// reading them, or by beginning large requests without ending them. So all connections share a memory.Room for each, an
+// unreadShare of memory.limit:
 //
 //	replies  Room for a large reply is taken before its memory is; the read waits for it in its connection's queue. While
-//	         room is short, no connection gets further replies that has more than outputFreeBytes unread.
+//	         room is short, no connection with more than outputFreeBytes unread gets further replies.
 //	frames   Room for a request larger than InputFreeBytes is taken when its size is known, and the connection isn't read
 //	         until it has it.
 //
-// Whoever keeps others waiting and doesn't move is closed (closeSlow).
+// A client that keeps others waiting without progress is closed (closeSlow).
 type rooms struct{ replies, frames memory.Room }
 
 const (
@@ -28,13 +28,13 @@ const (
 	scanRoom = 64 << 10
 )
 
-// bound sets how much both rooms have. limit is memory.limit, 0 or less for none.
+// bound sets the size of both rooms. limit is memory.limit, 0 or less for none.
 func (o *rooms) bound(limit int64) {
 	o.replies.Bound(limit / unreadShare)
 	o.frames.Bound(limit / unreadShare)
 }
 
-// share makes c share the rooms; awaited counts what waited for replies and for frames. c.mu is held.
+// share makes c share the rooms; awaited counts the waits for replies and for frames. c.mu is held.
 func (o *rooms) share(c *Client, awaited [2]*metrics.Counter) {
 	c.steps.roomAwaited, c.input.awaited = awaited[0], awaited[1]
 	c.out.held = o.replies.Holder(c.address.ID, c.replyMay)
@@ -47,7 +47,7 @@ func (o *rooms) share(c *Client, awaited [2]*metrics.Counter) {
 	})
 }
 
-// leaveRooms gives back what c had of the rooms, for good; c.mu is held, and c.closed is set.
+// leaveRooms releases c's part of the rooms for good; c.mu is held, and c.closed is set.
 func (c *Client) leaveRooms() {
 	if c.out.held != nil {
 		c.out.held.Leave()
@@ -55,7 +55,7 @@ func (c *Client) leaveRooms() {
 	}
 }
 
-// outputHeld returns how much memory c's output takes; c.mu is held.
+// outputHeld returns how much memory c's output uses; c.mu is held.
 func (c *Client) outputHeld() int64 {
 	n := cap(c.out.frames) + cap(c.out.spare) + c.out.taken
 	if c.steps.read != nil {
@@ -64,7 +64,7 @@ func (c *Client) outputHeld() int64 {
 	return int64(n)
 }
 
-// noteOutput notes in the room for replies what c's output takes; c.mu is held.
+// noteOutput records the memory of c's output in the room for replies; c.mu is held.
 func (c *Client) noteOutput() {
 	if c.out.held == nil || c.closed {
 		return
@@ -79,9 +79,9 @@ func (c *Client) noteOutput() {
 	c.out.held.Note(n)
 }
 
-// takeRoom takes the room that c's long read needs next, and returns the read if it has it. If there is none, c is
-// parked until there is. A list that has begun, and needs more than there is, is dropped, and begun again when there
-// is: so those who wait hold nothing.
+// takeRoom takes the room that c's long read needs next, and returns the read if it got it. If not, c is parked until
+// there is room. A list that has begun is dropped then, and begun again when there is room: so a waiting read holds
+// none.
 func (c *Client) takeRoom() *longRead {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,7 +112,7 @@ func (c *Client) takeRoom() *longRead {
 	return l
 }
 
-// replyMay goes on with the read of a parked client, for which there is room now.
+// replyMay continues the read of a parked client, for which there is room now.
 func (c *Client) replyMay() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,7 +129,7 @@ func (c *Client) replyMay() {
 	}
 }
 
-// RoomAwaited reports whether anybody waits for room for a reply or a request.
+// RoomAwaited reports whether any client waits for room for a reply or a request.
 func (r *rooms) RoomAwaited() bool { return r.replies.Waiting()+r.frames.Waiting() > 0 }
 
 // closeSlow closes the clients that keep others waiting for room, see memory.Room.Slow.
@@ -164,8 +164,8 @@ func (r *Replica) closeSlow(now int64) {
 	}
 }
 
-// delivered returns how many bytes the other end has received, and false if there is nothing that it is to receive, or
-// if that isn't known; c.mu is held.
+// delivered returns how many bytes the other end has received, and false if it has nothing to receive, or if the number
+// isn't known; c.mu is held.
 func (c *Client) delivered() (n uint64, ok bool) {
 	if c.closing || c.closed || c.out.taken == 0 && len(c.out.frames) == 0 || c.out.withheld {
 		return 0, false

@@ -11,15 +11,15 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The ids of a provider's scheme may match by a rule (auth.Rules). What replicas compute depends on it, so the
-// log says which rule is in force for a scheme: it is a part of the settings. A replica that doesn't have the
-// rule stops at that entry (tree.MissingRuleError). The leader keeps that from happening where it can:
+// The ids of a provider's scheme may match by a rule (auth.Rules). The replicas' results depend on it, so the log's
+// settings say which rule is in force for a scheme. A replica that doesn't have the rule stops at that entry
+// (tree.MissingRuleError). The leader prevents that where it can:
 //
 //   - Each server announces the rules that its providers are configured with.
 //   - The leader puts the rule of a scheme in force, changes it or removes it only when it is connected to all
 //     members and all of them, itself included, have announced the same.
-//   - Until then, if no rule is in force for a scheme that the leader or a member has one for, the leader's
-//     settings leave the scheme out of those that an ACL may have: such requests are refused with InvalidACL.
+//   - Until then, if no rule is in force for a scheme for which the leader or a member has one, the leader's settings
+//     exclude the scheme from those that an ACL may have: such requests are refused with InvalidACL.
 
 // announced is what one member has announced.
 type announced struct {
@@ -35,7 +35,7 @@ func (a announced) equal(b announced) bool {
 // Rules implements quorum.StateMachine.
 func (l *levels) Rules() []byte { return l.settings.Rules.Append(nil) }
 
-// Announced implements quorum.StateMachine. What can't be read counts as not heard.
+// Announced implements quorum.StateMachine. An unreadable announcement counts as not heard.
 func (l *levels) Announced(members []quorum.Announcement) {
 	all := make([]announced, 0, len(members))
 	for _, m := range members {
@@ -66,8 +66,8 @@ func (l *levels) Announced(members []quorum.Announcement) {
 	}
 }
 
-// agreeOnRules sets the rules of the settings that this leader wants, and takes the schemes out of them that
-// wait for a rule. inForce are the rules in force.
+// agreeOnRules sets the rules of the settings that this leader wants, and removes from these the schemes that wait for
+// a rule. inForce are the rules in force.
 func (l *levels) agreeOnRules(inForce auth.Rules, want *tree.Settings) {
 	want.Rules = nil
 	if want.TakesRules() {
@@ -125,18 +125,18 @@ func describeRules(rules auth.Rules) string {
 	return b.String()
 }
 
-// unmetPatienceMs is how long rules must wait for members before it is logged: servers that start together, or
-// one after the other, need a while.
+// Rules that have waited for members for unmetPatienceMs are logged: servers that start together, or one after another,
+// need a while.
 const unmetPatienceMs = 10_000
 
-// unmetRules are the rules that wait for members to have them.
+// unmetRules are the rules that wait until all members have them.
 type unmetRules struct {
 	since  int64 // now (ms), 0 if there are none
 	logged bool
 	list   []string // of waitingRules
 }
 
-// checkRules logs which rules have waited for long; mu is held for writing.
+// checkRules logs which rules have waited long; mu is held for writing.
 func (l *levels) checkRules(now int64) {
 	inForce := l.tree.Settings().Rules
 	waiting := l.waitingRules(inForce)
@@ -157,8 +157,8 @@ func (l *levels) checkRules(now int64) {
 	}
 }
 
-// waitingRules returns, for each scheme of which this server, or a member that this leader has heard, has another rule
-// than the one in force, which server has which.
+// waitingRules returns which server has which rule, for each scheme for which this server, or a member that this leader
+// has heard, has a rule other than the one in force.
 func (l *levels) waitingRules(inForce auth.Rules) (waiting []string) {
 	members := l.announced
 	if !l.leader.IsLeader {
@@ -185,7 +185,7 @@ func (l *levels) waitingRules(inForce auth.Rules) (waiting []string) {
 	return waiting
 }
 
-// ruleName returns how logs call a rule.
+// ruleName returns a rule's name in logs.
 func ruleName(rule string) string {
 	if rule == "" {
 		return "no rule"

@@ -14,8 +14,8 @@ type SASLOptions struct {
 	Required    bool           // an identity of the scheme sasl is required: a client that fails may not stay
 }
 
-// saslLogin answers one token of a client's login. Without a mechanism it answers
-// with no token and leaves the client as it is, as Apache does without a login file.
+// saslLogin answers one token of a client's login. Without a mechanism it answers with no
+// token and leaves the client unchanged, as Apache does without a login file.
 func (r *Replica) saslLogin(c *Client, xid int32, d *jute.Decoder, guess *auth.Guess) error {
 	var req jute.SASLPacket
 	req.Decode(d)

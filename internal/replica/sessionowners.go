@@ -12,19 +12,18 @@ import (
 )
 
 // The sessions of an address, and of an identity, are limited on the server where they begin. A session counts from its
-// begin to its end, also while it has no connection, and wherever it is resumed: a client that opens sessions and drops
-// their connections can't pile them up until their timeouts.
+// begin to its end, also without a connection, and wherever it is resumed: a client that opens sessions and drops their
+// connections can't accumulate them until their timeouts.
 //
 // Every server counts. The entry that attaches a session has the identities of its connection (D10), among them the
-// address, so a server knows for whom a session counts if it has applied the session's begin, or a later resumption,
-// since it started. It doesn't know that of a session from a snapshot before the session is resumed. An identity that a
+// address, so a server knows a session's owners if it has applied the session's begin, or a later resumption, since it
+// started. It doesn't know the owners of a session from a snapshot until the session is resumed. An identity that a
 // connection proves after its session has begun is in no such entry: only the server that the client is connected to
 // counts the session for it.
 //
-// The first address and the first identity known of a session count for as long as it lasts. A session that is resumed
-// is never refused.
+// The first known address and identity of a session count until its end. A resumed session is never refused.
 
-// sessionOwners are whom a session counts for; each may be nil.
+// sessionOwners are the owners that a session counts for; each may be nil.
 type sessionOwners struct{ address, identity *owner }
 
 // sessionCounts counts the sessions of each owner; Replica.mu guards it.
@@ -55,8 +54,8 @@ func (l *clientLimits) sessionOwners() sessionOwners {
 	return sessionOwners{address: l.address.Load(), identity: l.identity.Load()}
 }
 
-// mayBegin reports whether the owners of c may have one more session, and logs it if not. An administrator has to get
-// in, if a certificate says at once who he is. mu is held for writing.
+// mayBegin reports whether the owners of c may have one more session, and logs it if not. An administrator always may,
+// if identified by a certificate from the start. mu is held for writing.
 func (l *limiter) mayBegin(c *Client) bool {
 	b := l.inForce.Load()
 	super := slices.ContainsFunc(c.identities(), func(id jute.ID) bool { return id.Scheme == "super" })
@@ -123,7 +122,7 @@ func (s *sessionCounts) countAttached(res *tree.Result) {
 	s.owners[res.Session] = by
 }
 
-// uncount notes that a session is over; mu is held for writing.
+// uncount records that a session is over; mu is held for writing.
 func (s *sessionCounts) uncount(session int64) {
 	by := s.owners[session] // none if it doesn't count
 	by.add(-1)
@@ -139,8 +138,8 @@ func (s *sessionCounts) uncountGone() {
 	}
 }
 
-// belongs is belongs for a client that may have a session. That session counts for an identity that its
-// connection is the first to prove, too; if there are too many, the reason to close the connection is returned.
+// belongs is limiter.belongs for a client that may have a session. The session also counts for an identity that its
+// connection is the first to prove; if there are too many, belongs returns the reason to close the connection.
 func (s *sessionCounts) belongs(c *Client) (refused string) {
 	had := c.limits.identity.Load()
 	if !s.limiter.belongs(c) {

@@ -32,8 +32,8 @@ const (
 	// kept from the oldest of several snapshots on, and grows while one is written.
 	snapshotRoomShare = 10
 	// snapshotTreeShare makes the log grow by at least a quarter of the last snapshot before the next
-	// one, however short room is: otherwise a large tree on a small disk would be written all the
-	// time.
+	// one, however short room is: otherwise a large tree on a small disk would be written
+	// continually.
 	snapshotTreeShare = 4
 	// snapshotBytesMin is the least growth of the log between two snapshots.
 	snapshotBytesMin = 256 << 10
@@ -52,14 +52,14 @@ func (rule *snapshots) forced() int64 {
 type diskRoom struct {
 	none     atomic.Bool // the disk is nearly full: clients' writes are refused
 	logWaits atomic.Bool // a write of the log waits for room: no session can begin in it
-	needed   atomic.Bool // while it waits: no majority is known to serve without this server
-	sessions int         // that began in the log since the disk was found nearly full; Replica.mu guards it
+	needed   atomic.Bool // while a write waits: no majority is known to serve without this server
+	sessions int         // sessions begun in the log since the disk became nearly full; Replica.mu guards it
 }
 
 // Space tells the replica how much room the disk has. When there is none, clients' writes are
-// answered with jute.ErrThrottledOp, which means that they were not executed. The less room there
-// is, the sooner a snapshot is due. needed is what quorum.Status says: while the log waits for room,
-// new clients are sent to the other servers, unless those are known not to serve.
+// answered with jute.ErrThrottledOp, which means that they were not executed. The less room there is, the sooner a
+// snapshot is due. needed is quorum.Status.Needed: while the log waits for room, new clients are sent to the other
+// servers, unless those are known not to serve.
 func (r *Replica) Space(s storage.SpaceState, needed bool) {
 	r.room.none.Store(s.Level == storage.SpaceRefuse)
 	r.room.logWaits.Store(s.Waits)

@@ -39,15 +39,15 @@ type proposed struct {
 // waited by then.
 type proposal struct{ at, queued int64 }
 
-// propose notes that the quorum takes an entry now.
+// propose records that the quorum takes an entry now.
 func (l *loop) propose(queued int64) {
 	l.meters.Stages.queue.Observe(queued)
 	l.overload.noteWait(queued, l.now())
 	l.proposed.waiting = append(l.proposed.waiting, proposal{l.now(), queued})
 }
 
-// arrives notes that an entry is committed. A leader's entries are applied in the order in which it
-// proposed them.
+// arrives records that an entry is committed. A leader's entries are applied in the order of their
+// proposal.
 func (l *loop) arrives(e *quorum.Entry, now int64) {
 	p := &l.proposed
 	p.applied = proposal{}
@@ -62,8 +62,8 @@ func (l *loop) arrives(e *quorum.Entry, now int64) {
 // slowPathMax is how many bytes of a slow request's path are logged.
 const slowPathMax = 256
 
-// answersLate logs a request if it is answered at now (ns), long after it arrived. The answer has
-// yet to be written to the socket. c.mu is held.
+// answersLate logs a request that is answered at now (ns), long after it arrived. The answer
+// isn't written to the socket yet. c.mu is held.
 func (l *loop) answersLate(c *Client, req *request, res *tree.Result, now int64) {
 	took := now - req.at
 	if l.slow <= 0 || took < l.slow || req.op.code == jute.OpPing {

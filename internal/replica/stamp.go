@@ -101,7 +101,7 @@ func (t *readBatch) write(req *request, body []byte) error {
 
 // vetted returns a reconfig's body followed by the code that Options.Vet returned. A reconfig that
 // would be refused anyway is not vetted: only a client that may change the membership can make the
-// server dial what the request names, and learn whether that answers.
+// server dial the addresses in the request, and learn whether they answer.
 func (r *Replica) vetted(body []byte, ids []jute.ID) []byte {
 	code := jute.OK
 	if r.vet != nil && r.mayReconfig(body, ids) {

@@ -8,7 +8,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// clientStats is what `cons` reports about a connection.
+// clientStats holds the numbers that `cons` reports about a connection.
 type clientStats struct {
 	received, sent atomic.Int64
 	lastOp         atomic.Int32 // jute.Op of the last answered request
@@ -71,7 +71,7 @@ func (l *latencies) mean() float64 {
 	return float64(l.sum.Load()) / float64(n)
 }
 
-// stats are what `srvr`, `mntr` and the metrics report about the whole server.
+// stats holds the numbers that `srvr`, `mntr` and the metrics report about the whole server.
 type stats struct {
 	*outside
 	*state
@@ -96,7 +96,7 @@ func (s *stats) answered(c *Client, req *request, zxid, now int64) {
 func (s *stats) answeredMany(c *Client, op jute.Op, write bool, xid int32, n, ms, zxid, now int64) {
 	c.stats.sent.Add(n)
 	c.stats.lastOp.Store(int32(op))
-	if xid >= 0 { // negative: a ping or the like, which is not what the client did last
+	if xid >= 0 { // negative: a ping or the like, which doesn't count as the last operation
 		c.stats.lastXid.Store(xid)
 	}
 	c.stats.lastZxid.Store(zxid)

@@ -40,8 +40,8 @@ func (s *syncs) ask(c *Client, connect bool) uint64 {
 	return s.asked
 }
 
-// forget drops the syncs of a client that is gone: without a quorum they would keep waiting, and
-// keep the client in memory. Dropping each at once would take time proportional to the number of
+// forget drops the syncs of a client that is gone: without a quorum they would wait on, and keep
+// the client in memory. Dropping each at once would take time proportional to the number of
 // waiting syncs, so they are dropped in bulk.
 func (s *syncs) forget(c *Client) {
 	s.mu.Lock()
@@ -56,8 +56,8 @@ func (s *syncs) forget(c *Client) {
 	}
 }
 
-// take returns the number up to which syncs wait that the quorum has not taken yet, or 0 if there
-// are none.
+// take returns the number of the last waiting sync that the quorum has not taken yet, or 0 if
+// there are none.
 func (s *syncs) take() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *syncs) take() uint64 {
 	return s.taken
 }
 
-// done removes the syncs up to n and returns those whose clients are still there.
+// done removes the syncs up to n and returns those whose clients still exist.
 func (s *syncs) done(n uint64) []syncWait {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,9 +89,9 @@ func (s *syncs) done(n uint64) []syncWait {
 // Syncs returns the ticket of the syncs requested since the last call, or 0 if there are none.
 func (r *Replica) Syncs() uint64 { return r.syncs.take() }
 
-// letGo sends the writes that nothing ahead of them holds back any more. A write applied before a
-// sync ahead of it is ready would overtake the sync, and the reads between the two would see it.
-// c.mu is held.
+// letGo sends the writes that no earlier request holds back any more. A write applied before an
+// earlier sync is ready would overtake the sync, and the reads between the two would see it. c.mu
+// is held.
 func (r *Replica) letGo(c *Client) {
 	if c.steps.due {
 		return // reads ahead of the writes must be answered first; readMore calls letGo again
@@ -116,7 +116,7 @@ func (r *Replica) letGo(c *Client) {
 	}
 }
 
-// Synced notes that everything acknowledged before the ticket was issued has been applied here.
+// Synced records that everything acknowledged before the ticket was issued has been applied here.
 func (r *Replica) Synced(ticket uint64) {
 	ready := r.syncs.done(ticket)
 	connects := 0
@@ -136,7 +136,7 @@ func (r *Replica) Synced(ticket uint64) {
 	}
 }
 
-// syncReady answers a sync, and what waited behind it; mu is held at least for reading.
+// syncReady answers a sync and the requests that waited behind it; mu is held at least for reading.
 func (r *Replica) syncReady(w syncWait, now int64) {
 	c := w.c
 	c.mu.Lock()

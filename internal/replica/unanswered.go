@@ -7,19 +7,19 @@ import (
 
 const (
 	// unansweredTotalMax bounds the bytes of all clients' unanswered requests. Without a quorum these
-	// wait for as long as their clients are patient, however many clients there are. It is far more
-	// than a second's worth of writes.
+	// wait as long as their clients do, however many clients there are. The bound is far more than a
+	// second's worth of writes.
 	unansweredTotalMax = 256 << 20
-	// smallRequestMax is the size up to which a request is let in regardless of that bound:
-	// heartbeats, reads and small writes are bounded by their number.
+	// smallRequestMax is the size up to which a request is admitted regardless of that
+	// bound: heartbeats, reads and small writes are bounded by their number.
 	smallRequestMax = 1 << 10
-	// requestOverhead is what a request counts in addition to the bytes of its record.
+	// requestOverhead is a request's size in addition to the bytes of its record.
 	requestOverhead = 64
 )
 
-// When more than globalOutstandingLimit requests are unanswered in all, a connection may still have
-// up to fewUnanswered of them, so that each wake-up of its reader and each write to its socket
-// serves several. Beyond fewUnansweredTimes that limit in all, a connection may have only one.
+// When more than globalOutstandingLimit requests are unanswered in total, a connection may still
+// have up to fewUnanswered of them, so that each wake-up of its reader and each write to its socket
+// serves several. Beyond fewUnansweredTimes that limit, a connection may have only one.
 const (
 	fewUnanswered      = 16
 	fewUnansweredTimes = 4
@@ -28,9 +28,9 @@ const (
 	crowdedUnanswered = 256
 )
 
-// unanswered counts the requests of all clients that have no answer yet, and makes connections wait
-// when there are too many, first those that send most. Its mutex may be taken while any other lock
-// of the replica is held.
+// unanswered counts the unanswered requests of all clients, and makes connections wait when there
+// are too many, first those that send most. Its mutex may be taken while any other lock of the
+// replica is held.
 type unanswered struct {
 	countMax, bytesMax int64
 	now                func() int64 // ns

@@ -7,11 +7,11 @@ import (
 )
 
 // Notifications can't be held back: if a client sets watches and doesn't read, the server has to
-// keep the notifications. outputMaxBytes bounds those of one connection; this file bounds what all
-// connections together may leave unread.
+// keep the notifications. outputMaxBytes bounds those of one connection; this file bounds the
+// unread notifications of all connections together.
 const (
-	// unreadShare is the divisor of memory.limit that gives how much unread notifications of all
-	// clients may use: an eighth. Beyond that, the connections with most of them are closed.
+	// Unread notifications of all clients may use memory.limit divided by unreadShare: an
+	// eighth. Beyond that, the connections with most of them are closed.
 	unreadShare = 8
 	// unreadMaxDefault is that bound if memory has no limit.
 	unreadMaxDefault = 1 << 30
@@ -42,13 +42,13 @@ type clientEvents struct {
 	all     *unreadEvents // nil until the client is registered
 }
 
-// take notes that the output taken before has been written, and that out is taken now.
+// take records that the output taken before has been written, and that out is taken now.
 func (e *clientEvents) take() {
 	e.forget(e.taken)
 	e.taken, e.waiting = e.waiting, 0
 }
 
-// drop notes that neither out nor the buffer being written is kept any more.
+// drop records that neither out nor the buffer being written is kept any more.
 func (e *clientEvents) drop() {
 	e.forget(e.taken + e.waiting)
 	e.taken, e.waiting = 0, 0
@@ -61,7 +61,8 @@ func (e *clientEvents) forget(n int) {
 }
 
 // dropUnread closes a connection whose client leaves too many notifications unread. The client's
-// session goes on: if the client comes back, it is told what it has missed. c.mu is held.
+// session lives on: when the client returns, it gets the notifications that it has missed. c.mu
+// is held.
 func (o *outside) dropUnread(c *Client) {
 	o.meters.notificationsRefused.Inc()
 	c.cut("it does not read its notifications, of which all clients together left too many unread (memory.limit)")

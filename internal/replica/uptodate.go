@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// No request of a session is answered much later than the session's end (X10): another client may hold
-// what the session held. A server may be late to learn of the end, because its disk hangs, its loop
-// stands, or it is cut off. So it must know how late it may be. The loop regularly asks the leader how
-// far the log is committed, and once that is applied here, everything acknowledged to anyone before the
-// question is known here, the ends of sessions included (Moment, UpToDate).
+// No request of a session is answered much later than the session's end (X10): another client may already hold the
+// session's locks. A server may learn late of the end, because its disk hangs, its loop stands, or it is cut off. So it
+// must know how late it may be. The loop regularly asks the leader how far the log is committed. Once that is applied
+// here, this server knows everything acknowledged to any client before the question, including the ends of sessions
+// (Moment, UpToDate).
 //
 // A session's bound is a third of its timeout, at least boundMinMs. Once the server's knowledge is older than
 // that, it
 //
 //  1. takes no request of the session, a ping included (ErrNotUpToDate),
-//  2. keeps back the answers to the session's writes, which a delayed or long Apply may bring,
+//  2. holds back the answers to the session's writes, which a delayed or long Apply may bring,
 //  3. closes the connection when half of the timeout has passed: the client has the other half to
-//     find a server that is able. For the same reason it takes no new clients, and closes those
+//     find a working server. For the same reason it accepts no new clients, and closes those
 //     whose connect requests wait.
 //
-// Local sessions end by this server's own decision, those of read-only clients are in no table, and
-// the sessions of a standalone server end nowhere else: all of them are exempt.
+// Exempt are local sessions, which this server itself ends, sessions of read-only clients, which
+// are in no table, and the sessions of a standalone server, which end nowhere else.
 
 // ErrNotUpToDate says that the server doesn't know whether the session is still alive. The caller
 // passes the input in again later, and writes nothing to the client meanwhile.
@@ -34,11 +34,11 @@ var ErrNotUpToDate = errors.New("this server can't tell now whether the session 
 // busy machines. It exceeds a third of the timeout for sessions of less than 3 s.
 const boundMinMs = 1000
 
-// upToDateBound returns for how long (ns) a session with that timeout (ms) is answered after it may
+// upToDateBound returns how long (ns) a session with that timeout (ms) is answered after it may
 // have ended.
 func upToDateBound(timeout int32) int64 { return max(int64(timeout)*1e6/3, boundMinMs*1e6) }
 
-// freshness is how late this server may be to learn of the end of sessions, and what follows from it.
+// freshness is how late this server may learn of the end of sessions, and the consequences.
 type freshness struct {
 	*outside
 	*state
@@ -48,13 +48,13 @@ type freshness struct {
 	at        atomic.Int64 // now (ns): everything acknowledged before it is applied
 	letGoAt   atomic.Int64 // now (ns) when clients were last let go, 0 for never
 	withholds atomic.Bool  // withheld is not empty
-	withheld  []*Client    // clients whose output is kept back; guarded by state.mu
+	withheld  []*Client    // clients whose output is held back; guarded by state.mu
 }
 
 // Moment implements quorum.StateMachine.
 func (f *freshness) Moment() int64 { return f.now() }
 
-// UpToDate implements quorum.StateMachine. Clients whose answers were kept back get them.
+// UpToDate implements quorum.StateMachine. Clients whose answers were held back get them.
 func (f *freshness) UpToDate(as int64) {
 	if as <= f.at.Load() {
 		return
@@ -82,8 +82,8 @@ func (f *freshness) UpToDate(as int64) {
 	f.withholds.Store(len(kept) > 0)
 }
 
-// Behind returns for how long this server may not have learned what the ensemble does, 0 if that is not known yet. A
-// standalone server knows.
+// Behind returns for how long this server may not have heard of the ensemble's changes, or 0 if that isn't known yet.
+// It is 0 on a standalone server.
 func (f *freshness) Behind() time.Duration {
 	as := f.at.Load()
 	if f.alone || as == 0 {
@@ -92,8 +92,8 @@ func (f *freshness) Behind() time.Duration {
 	return time.Duration(f.now() - as)
 }
 
-// age returns for how long (ns) this server may not have learned of the end of c's session. The session
-// lived when it was attached to c.
+// age returns for how long (ns) c's session may have ended without this server knowing. The session lived when it was
+// attached to c.
 func (f *freshness) age(c *Client, now int64) int64 {
 	return now - max(f.at.Load(), c.attachedAt)
 }
@@ -110,7 +110,7 @@ func (f *freshness) outdated(c *Client, now int64) bool {
 		c.session != 0 && f.locals.sessions[c.session] == nil
 }
 
-// withhold keeps c's output back if its session may be over; mu and c.mu are held.
+// withhold holds c's output back if its session may be over; mu and c.mu are held.
 func (f *freshness) withhold(c *Client, now int64) {
 	if c.out.withheld || !f.outdated(c, now) {
 		return
@@ -120,8 +120,9 @@ func (f *freshness) withhold(c *Client, now int64) {
 	f.withholds.Store(true)
 }
 
-// LetOutdatedGo closes the connections of sessions about which this server has known nothing for half of their
-// timeout. now is in ns. It doesn't wait for mu: whoever holds it for long may be why the server knows nothing.
+// LetOutdatedGo closes the connections of sessions about which this server has known nothing for half of their timeout.
+// now is in ns. It doesn't wait for mu, since a goroutine that holds mu for long may be the reason why the server knows
+// nothing.
 func (f *freshness) LetOutdatedGo(now int64) {
 	if f.mayBeOutdated(now) {
 		f.letLeave(f.hearing.inTable(func(c *Client) bool {
@@ -145,8 +146,7 @@ func (f *freshness) letConnectingGo(now int64) {
 	f.letLeave(gone, now)
 }
 
-// letGoAfter returns for how long (ns) nothing may be known of a session with that timeout (ms) before its connection
-// is closed.
+// letGoAfter returns how long (ns) a session with that timeout (ms) may be unknown before its connection is closed.
 func letGoAfter(timeout int32) int64 { return max(int64(timeout)*1e6/2, boundMinMs*3/2*1e6) }
 
 // letLeave closes the connections of clients.

@@ -43,8 +43,8 @@ type View struct {
 	MembersVersion    int64
 
 	Rules auth.Rules // in force
-	// RulesWaiting says, for each scheme of which this server, or on a leader a member, has another rule than the one
-	// in force, who has which.
+	// RulesWaiting says which server has which rule, for each scheme for which this server, or on a leader a member, has a
+	// rule other than the one in force.
 	RulesWaiting []string
 
 	GlobalSessions int
@@ -64,7 +64,7 @@ type View struct {
 	Proposals   Sizes // log entries proposed, in bytes; only a leader proposes
 	Responses   Sizes
 
-	ClockCorrection int64 // what the leader adds to its clock, ms
+	ClockCorrection int64 // correction that the leader adds to its clock, ms
 	NoRoom          bool  // the disk is nearly full: clients' writes are refused
 
 	Memory        memory.Use  // as last added up
@@ -88,7 +88,7 @@ func (l *latencies) public() Latency {
 	return Latency{Min: l.least(), Max: l.max.Load(), Avg: math.Floor(l.mean()*scale+0.5) / scale}
 }
 
-// View returns what the replica reports about itself now. It holds up nothing.
+// View returns the replica's current report about itself. It blocks no request.
 func (r *Replica) View() View {
 	r.watches.mu.Lock()
 	watches := r.watches.table.Size()
@@ -116,7 +116,7 @@ func (r *Replica) View() View {
 	return v
 }
 
-// Busiest returns what this server's clients request most, at most n of each kind.
+// Busiest returns the most frequent requests of this server's clients, at most n of each kind.
 func (s *stats) Busiest(n int) busiest.Picture { return s.traffic.Picture(s.now(), n) }
 
 // Position returns the index of the last applied entry, the last zxid, and the digest of the state.
@@ -134,7 +134,7 @@ func (l *loop) DigestAt(index uint64) (digest uint64, ok bool) {
 }
 
 // Recompute returns the digest of the state as it is maintained, and as recomputed from the whole
-// state. It holds up writes meanwhile.
+// state. It blocks writes meanwhile.
 func (s *state) Recompute() (kept, again uint64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -173,7 +173,7 @@ type Connection struct {
 
 	// The rest is set for connections with a session, those whose Session isn't 0.
 	Session      int64
-	LastOp       string // as cons names it, in about four letters; NA before the first answer
+	LastOp       string // cons's name for it, of about four letters; NA before the first answer
 	Established  time.Time
 	Timeout      int32 // ms
 	LastHeard    int64 // ms of the replica's clock
@@ -236,7 +236,7 @@ func (c *Client) status() Connection {
 	}
 }
 
-// shortName returns the name that cons has for an operation.
+// shortName returns cons's name for an operation.
 func shortName(code jute.Op) string {
 	if code == jute.OpCreateSession {
 		return opCreateSession.short

@@ -93,7 +93,7 @@ func (t *readBatch) within(b *bounds, op *op, body []byte) verdict {
 	for i := range ops {
 		p := b.of(ops[i].Path)
 		p.used.use(t.now, 1, size, &p.set)
-		size = 0 // the bytes are the request's, not each operation's
+		size = 0 // the bytes count once for the request, not for each operation
 	}
 	return taken
 }

@@ -25,7 +25,7 @@ type Lasting interface {
 }
 
 // Follow returns a mechanism that can be replaced. secrets has the secret that proves each user's
-// identity; others says that users who aren't in secrets may log in too, by tickets.
+// identity; others says that users that aren't in secrets may log in too, by tickets.
 func Follow(m Mechanism, secrets map[string]string, others bool) *Following {
 	f := &Following{}
 	f.Replace(m, secrets, others)

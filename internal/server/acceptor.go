@@ -16,7 +16,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// An acceptor takes the connections of clients, and reads what each begins with.
+// An acceptor accepts the connections of clients, and reads their first bytes.
 type acceptor struct {
 	*engine
 	connections *connections
@@ -27,11 +27,11 @@ type acceptor struct {
 	stalls      *stalls
 	auditor     *auditor
 	words       *fourletter.Words
-	reports     fourletter.Server // what the words ask
+	reports     fourletter.Server // answers the words
 	newID       func() int64      // generates ids for sessions and connections
 }
 
-// accept takes connections until the listener is closed.
+// accept accepts connections until the listener is closed.
 func (a *acceptor) accept(l net.Listener, secure bool) {
 	for nc := range socket.Accepted(l, a.closing, func(err error) {
 		a.clientLog.Error("a client could not be accepted; raise the limit of open files if this persists", "err", err, "code", "ZD-4003")
@@ -49,7 +49,7 @@ func (a *acceptor) accept(l net.Listener, secure bool) {
 	}
 }
 
-// refuse closes a connection that may not stay.
+// refuse closes a connection that isn't admitted.
 func (a *acceptor) refuse(what string, nc net.Conn, why string) {
 	a.clientLog.Warn(what, "client", nc.RemoteAddr().String(), "why", why, "code", "ZD-4004")
 	a.meters.ConnectionRejected.Inc()
@@ -57,8 +57,8 @@ func (a *acceptor) refuse(what string, nc net.Conn, why string) {
 	nc.Close()
 }
 
-// admit registers a connection, or returns the reason why there is one too many. If places are short, a connection
-// whose connect request hasn't come makes room, so that those who send nothing keep nobody out.
+// admit registers a connection, or returns the reason why there are too many. If so, a connection without a connect
+// request makes room for it, so that silent connections keep nobody out.
 func (a *acceptor) admit(nc net.Conn) string {
 	out, why := a.connections.enter(nc)
 	if out != nil {
@@ -69,9 +69,9 @@ func (a *acceptor) admit(nc net.Conn) string {
 }
 
 // serve handles one connection from beginning to end, on goroutines that follow one another; secure says that the
-// connection begins with a TLS handshake. A goroutine that has done one-time work ends where the client has to be
-// waited for, and another one waits, with few stack frames below the read: Go's stacks begin at 2 KiB, double, and
-// hardly ever shrink, and an idle connection has little besides its stack.
+// connection begins with a TLS handshake. A goroutine that has done one-time work ends before a wait for the client,
+// and another one waits, with few stack frames below the read: Go's stacks begin at 2 KiB, double, and hardly ever
+// shrink, and an idle connection has little besides its stack.
 func (a *acceptor) serve(nc net.Conn, secure bool) {
 	nc.SetReadDeadline(time.Now().Add(a.opt.SessionlessTimeout))
 	if secure {
@@ -83,7 +83,7 @@ func (a *acceptor) serve(nc net.Conn, secure bool) {
 	}
 }
 
-// open goes on with a connection whose first bytes are in.
+// open continues with a connection whose first bytes are in.
 //
 //go:noinline
 func (a *acceptor) open(nc net.Conn, in []byte) {
@@ -101,8 +101,8 @@ func (a *acceptor) open(nc net.Conn, in []byte) {
 	}
 }
 
-// awaitHello goes on with a connection that has a client. conn is what to read from and write to,
-// which may be a TLS connection on top of nc.
+// awaitHello continues with a connection that has a client. conn is the connection to read from
+// and write to, which may be a TLS connection on top of nc.
 func (a *acceptor) awaitHello(nc, conn net.Conn, c *replica.Client, in []byte) {
 	if size, ok := helloSize(in); ok && len(in) < frameHead+size {
 		go a.attach(nc, conn, c, in)
@@ -122,7 +122,7 @@ func (a *acceptor) attach(nc, conn net.Conn, c *replica.Client, in []byte) {
 	a.end(nc, conn, c, err)
 }
 
-// serveClient takes requests until the connection ends.
+// serveClient receives requests until the connection ends.
 func (a *acceptor) serveClient(nc, conn net.Conn, c *replica.Client, in []byte) {
 	a.end(nc, conn, c, a.requests.readRequests(conn, c, in))
 }
@@ -151,7 +151,7 @@ func (a *acceptor) readHead(nc net.Conn) []byte {
 	return in
 }
 
-// saidNothing notes that a connection has ended without its first bytes.
+// saidNothing records that a connection has ended without its first bytes.
 //
 //go:noinline
 func (a *acceptor) saidNothing(nc net.Conn, err error) {
@@ -159,8 +159,8 @@ func (a *acceptor) saidNothing(nc net.Conn, err error) {
 	a.clientLog.Debug("a connection closed before it sent anything", "client", nc.RemoteAddr().String(), "err", err)
 }
 
-// readTo reads until buf has at least n bytes. It grows the buffer in proportion to what has
-// arrived, rather than to n: a client may announce more than it ever sends.
+// readTo reads until buf has at least n bytes. It grows the buffer in proportion to the
+// received bytes rather than to n: a client may announce more than it ever sends.
 func readTo(nc net.Conn, buf []byte, n int) ([]byte, error) {
 	for len(buf) < n {
 		if len(buf) == cap(buf) {
@@ -182,8 +182,8 @@ func helloSize(in []byte) (size int, ok bool) {
 	return size, size >= 0 && size <= jute.ConnectRequestSizeMax
 }
 
-// greet returns a client for a connection whose input begins with in. proof is what the connection has proved, or nil
-// for nothing. If the input is a four-letter word, greet answers it and returns nil.
+// greet returns a client for a connection whose input begins with in. proof is what the connection has proved; nil if
+// nothing. If the input is a four-letter word, greet answers it and returns nil.
 func (a *acceptor) greet(nc net.Conn, in []byte, proof *auth.Proof) *replica.Client {
 	if _, ok := helloSize(in); !ok {
 		if word := string(in[:frameHead]); fourletter.Is(word) {
@@ -227,7 +227,7 @@ func notHello(size int) error {
 //go:noinline
 func helloCut(err error) error { return fmt.Errorf("read the connect request: %w", err) }
 
-// connect takes the connect request in the first size bytes of in, and returns what follows it.
+// connect takes the connect request in the first size bytes of in, and returns the rest.
 //
 //go:noinline
 func (a *acceptor) connect(c *replica.Client, in []byte, size int) ([]byte, error) {

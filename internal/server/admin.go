@@ -16,7 +16,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// What the admin server needs in addition to what the four-letter words use.
+// Methods for the admin server, in addition to those that the four-letter words use.
 
 // ID returns the server's myid.
 func (s *Server) ID() int64 { return serverid.MyID(s.opt.ID) }
@@ -30,8 +30,8 @@ func (s *Server) TraceMask() int64 { return s.words.TraceMask() }
 // SetTraceMask sets the mask that TraceMask returns.
 func (s *Server) SetTraceMask(mask int64) { s.words.SetTraceMask(mask) }
 
-// callerPatience is how long a caller of the admin server waits at most until its credential is judged;
-// callerPause is the time between two looks.
+// callerPatience is the longest time that a caller of the admin server waits until its credential is judged;
+// callerPause is the time between two attempts.
 const (
 	callerPatience = 10 * time.Second
 	callerPause    = 50 * time.Millisecond
@@ -59,7 +59,7 @@ func (s *Server) Authenticate(remote string, state *tls.ConnectionState, scheme 
 	for by := time.Now().Add(callerPatience); ; {
 		ids, err = s.replica.Authenticate(addressID(remote), scheme, credential)
 		if !errors.Is(err, auth.ErrTooMany) || time.Now().After(by) || !s.pause(callerPause) {
-			break // otherwise it may be the right one, after others' guesses
+			break // otherwise it may be right, after others' guesses
 		}
 	}
 	if err == nil && len(ids) == 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Audit says what is audited: everything that Apache audits, and more. The comments name the keys of zoo.cfg.
+// Audit selects the audited requests: all that Apache audits, and more. The comments name the keys of zoo.cfg.
 type Audit struct {
 	Log      *audit.Log
 	User     string // the user that this server runs as; the deletion of znodes of ended sessions is attributed to it
@@ -24,9 +24,9 @@ type Audit struct {
 	Hashes   bool   // audit.hashes: hashes of data before and after each change
 }
 
-// An auditor writes audit entries about what the replica does. As in Apache, a client's writes are audited when they
-// are answered, by the server that the client is connected to; the end of each session's ephemeral znodes is audited by
-// every server. A write is audited even if its client has disconnected meanwhile.
+// An auditor writes audit entries about the replica's work. As in Apache, a client's writes are audited when they are
+// answered, by the server that the client is connected to; every server audits the end of each session's ephemeral
+// znodes. A write is audited even if its client has disconnected.
 type auditor struct {
 	Audit
 	// firstCnx is smaller than the id of any connection of this run, and has this server's id in its high byte.
@@ -40,7 +40,7 @@ type auditor struct {
 // A change is a change of a znode's data; a hash is "" if the znode doesn't exist or has no data.
 type change struct{ path, before, after string }
 
-// asked records who made a request.
+// asked records the origin of a request.
 type asked struct {
 	cnx, seq int64
 	entry    audit.Entry
@@ -53,7 +53,7 @@ func newAuditor(o *Audit, firstCnx int64, vouched func(jute.ID) bool) *auditor {
 	return &auditor{Audit: *o, firstCnx: firstCnx, vouched: vouched}
 }
 
-// counts returns how many lines were written, how many were lost, and how many failures were left out.
+// counts returns how many lines were written, how many were lost, and how many failures were omitted.
 func (a *auditor) counts() map[string]float64 {
 	written, lost, leftOut := a.Log.Counts()
 	return map[string]float64{"written": float64(written), "lost": float64(lost), "left_out": float64(leftOut)}
@@ -131,7 +131,7 @@ func (a *auditor) sessionEnded(res *tree.Result) {
 	}
 }
 
-// entryOf returns an entry with the session and identities of whoever made a request.
+// entryOf returns an entry with the session and identities of a request's client.
 func (a *auditor) entryOf(session int64, ids []jute.ID) audit.Entry {
 	e := audit.Entry{Session: session, Users: make([]string, 0, len(ids)), Result: audit.Success}
 	for _, id := range ids {
@@ -212,7 +212,7 @@ func (a *auditor) written(res *tree.Result) {
 // configPath is the znode that a reconfig changes.
 const configPath = "/zookeeper/config"
 
-// multi audits each operation of a multi that succeeded. As in Apache, it leaves out the type of
+// multi audits each operation of a multi that succeeded. As in Apache, it omits the type of
 // sequential znodes and of those with a time to live.
 func (a *auditor) multi(res *tree.Result) {
 	e := a.entryOf(res.Session, res.Request.Identities)

@@ -28,7 +28,7 @@ type port struct {
 type clientPorts struct {
 	*engine
 	prejoin *prejoin
-	accept  func(l net.Listener, secure bool) // takes clients until l is closed
+	accept  func(l net.Listener, secure bool) // accepts clients until l is closed
 
 	mu    sync.Mutex
 	ports []port
@@ -98,7 +98,8 @@ func (c *clientPorts) bind(addr string, retries int) (net.Listener, error) {
 	return l, nil
 }
 
-// addresses returns where this server takes clients; without a host where it listens on all of its addresses.
+// addresses returns the addresses at which this server accepts clients, without a host where it listens on all
+// interfaces.
 func (c *clientPorts) addresses() (a peer.ClientAddresses) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,8 +121,8 @@ func (c *clientPorts) addresses() (a peer.ClientAddresses) {
 	return a
 }
 
-// ensembleAddresses returns where the servers of the ensemble take clients, without TLS and with it, by id, as far as
-// this one knows.
+// ensembleAddresses returns the known addresses at which the servers of the ensemble accept clients, without TLS and
+// with it, by id.
 func (c *clientPorts) ensembleAddresses() (plain, secure map[int64]string) {
 	all, host := c.peer.Clients(), "127.0.0.1"
 	for _, m := range c.opt.Members {
@@ -146,8 +147,8 @@ func (c *clientPorts) ensembleAddresses() (plain, secure map[int64]string) {
 	return plain, secure
 }
 
-// move makes the server listen for clients at addr instead of its current address. If it has
-// several addresses, which no membership names, it moves none.
+// move makes the server listen for clients at addr instead of its current address. If the
+// server has several addresses, which no membership names, move changes none.
 func (c *clientPorts) move(addr string, secure bool) error {
 	c.mu.Lock()
 	var own []port

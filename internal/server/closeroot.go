@@ -8,7 +8,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// closedPaths are the znodes of a new ensemble that anybody may change.
+// closedPaths are the znodes of a new ensemble that any client may change.
 var closedPaths = []string{"/", "/zookeeper", "/zookeeper/quota"}
 
 // closeRootPause is the interval of its checks; closeRootTimeout bounds one attempt.
@@ -17,13 +17,13 @@ const (
 	closeRootTimeout = 10 * time.Second
 )
 
-// A rootACL closes znodes that anybody could change.
+// A rootACL closes znodes that any client could change.
 type rootACL struct {
 	*engine
 	newID func() int64
 }
 
-// close sets the ACL of closedPaths to Options.RootACL, and retries until none of them can be changed by anybody.
+// close sets the ACL of closedPaths to Options.RootACL, and retries until none is left that any client can change.
 func (r rootACL) close() {
 	for failed := false; r.pause(closeRootPause); {
 		if v := r.replica.View(); !v.Serving || v.ReadOnly {

@@ -11,7 +11,7 @@ import (
 	"github.com/zooid-project/zooid/internal/socket"
 )
 
-// connections are those of clients, from the time when they are accepted until they have ended.
+// connections holds the clients' connections, from when they are accepted until they have ended.
 type connections struct {
 	life *lifetime
 
@@ -23,7 +23,7 @@ type connections struct {
 	of             map[net.Conn]netip.Addr // client address of each connection
 	overTLS        map[net.Conn]bool       // the connections that use TLS
 	perHost        map[netip.Addr]int
-	// newcomers are the connections whose connect request hasn't been taken yet.
+	// newcomers are the connections whose connect request hasn't been accepted yet.
 	newcomers socket.Newcomers
 }
 
@@ -35,8 +35,8 @@ func newConnections(life *lifetime, opt *Options) *connections {
 	}
 }
 
-// enter registers a connection. If there are too many, why says so, and out is the one that makes room, or nil if none
-// can.
+// enter registers a connection. If there are too many, why says so, and out is the connection that makes room, or nil
+// if none can.
 func (cs *connections) enter(nc net.Conn) (out net.Conn, why string) {
 	host := hostOf(nc.RemoteAddr())
 	cs.mu.Lock()
@@ -64,14 +64,14 @@ func (cs *connections) enter(nc net.Conn) (out net.Conn, why string) {
 	return out, why
 }
 
-// known notes that a connection's connect request has been taken.
+// known records that a connection's connect request has been accepted.
 func (cs *connections) known(nc net.Conn) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	cs.newcomers.Remove(socket.Below(nc))
 }
 
-// noteTLS notes that a connection uses TLS.
+// noteTLS records that a connection uses TLS.
 func (cs *connections) noteTLS(nc net.Conn) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -143,7 +143,7 @@ func (cs *connections) SecureConnections() map[string]bool {
 }
 
 // ShedConnections closes percent of 100 client connections, chosen at random, and returns how many
-// it has closed. Their sessions go on wherever the clients connect next.
+// it has closed. Their sessions continue wherever the clients connect next.
 func (cs *connections) ShedConnections(percent int) int {
 	all := cs.list()
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -152,7 +152,7 @@ func (cs *connections) ShedConnections(percent int) int {
 
 // closePart closes one nth of the connections, all of them if n is 1, and returns how many it closed.
 func (cs *connections) closePart(n int) int {
-	all := cs.list() // in any order: it doesn't matter which
+	all := cs.list() // any order: the choice doesn't matter
 	return closeFirst(all, (len(all)+n-1)/n)
 }
 

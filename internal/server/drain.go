@@ -25,15 +25,15 @@ const (
 	asidePause         = 10 * time.Second
 )
 
-// ErrAlone is returned by Drain on a standalone server, because nobody would take over.
+// ErrAlone is returned by Drain on a standalone server, because no other server would take over.
 var ErrAlone = errors.New("drain this server: it is alone, and no other could take over; stop it, its sessions wait for it until their timeouts")
 
 const (
-	// drainPatience is how long Drain goes on asking the leader while it is refused because of servers of which
-	// nothing is known. It is longer than an election, and than a server that was started takes to report.
+	// drainPatience is how long Drain keeps asking the leader while it is refused because of servers whose state is
+	// unknown. It is longer than an election, and longer than a started server takes to report.
 	drainPatience = 5 * time.Second
-	// drainFinalPatience is how long it goes on while other servers drain. What the leader knows of them is up to a
-	// second old: a drain may just have been undone.
+	// drainFinalPatience is how long Drain keeps asking while other servers drain. The leader's knowledge of them is up to
+	// a second old: a drain may just have been undone.
 	drainFinalPatience = 1500 * time.Millisecond
 )
 
@@ -50,11 +50,11 @@ type drain struct {
 // restart ends that.
 func (d *drain) Draining() bool { return d.draining.Load() }
 
-// Drain prepares the server to be stopped. It asks the leader first, which refuses it unless a majority of the
-// voters goes on serving. A reason that isn't empty makes the server drain without asking. Then the server turns
-// new clients away, transfers leadership whenever it leads, and closes its clients' connections in steps once
-// another server leads; their sessions go on at other servers. Drain returns when that is done, or when ctx ends.
-// The server stays a member of its ensemble until it is closed.
+// Drain prepares the server to be stopped. It first asks the leader, which refuses unless a majority of the voters goes
+// on serving. If force, a reason, isn't empty, the server drains without asking. Then the server turns new clients
+// away, transfers leadership whenever it leads, and closes its clients' connections in steps once another server leads;
+// their sessions go on at other servers. Drain returns when that is done, or when ctx ends. The server stays a member
+// of its ensemble until it is closed.
 func (d *drain) Drain(ctx context.Context, force string) error {
 	d.drains.Lock()
 	defer d.drains.Unlock()
@@ -87,7 +87,7 @@ func (d *drain) Drain(ctx context.Context, force string) error {
 	return nil
 }
 
-// askToDrain returns once the leader has granted a drain, or an error if that isn't to be had.
+// askToDrain returns once the leader has granted a drain, or an error if it doesn't.
 func (d *drain) askToDrain(ctx context.Context) error {
 	if d.draining.Load() {
 		return nil
@@ -143,7 +143,7 @@ func (d *drain) awaitSuccessor(ctx context.Context) error {
 	}
 }
 
-// Undrain ends the drain: the server takes new clients again. It waits for a drain that is under way.
+// Undrain ends the drain: the server accepts new clients again. It waits for a drain that is under way.
 func (d *drain) Undrain() {
 	d.drains.Lock()
 	defer d.drains.Unlock()
@@ -153,7 +153,7 @@ func (d *drain) Undrain() {
 	}
 }
 
-// stayAside transfers leadership whenever this server leads again, as long as it is drained.
+// stayAside transfers leadership whenever this server leads again while it is drained.
 func (d *drain) stayAside() {
 	for d.pause(asidePause) && d.draining.Load() {
 		if d.peer.Status().IsLeader {

@@ -10,9 +10,8 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// An engine is what all parts of a server use: what the server was given, its logs and metrics, its lifetime, and the
-// replica, the data directory and the peer, which are set once the data directory is recovered. After that nothing in
-// it is replaced.
+// An engine holds what all parts of a server use: the options, the logs and metrics, the lifetime, and the replica, the
+// data directory and the peer, which are set once the data directory is recovered. After that no field is replaced.
 type engine struct {
 	lifetime
 	opt Options
@@ -42,7 +41,7 @@ type lifetime struct {
 // now returns the time of a monotonic clock in ns.
 func (l *lifetime) now() int64 { return int64(time.Since(l.started)) }
 
-// begin runs f on a goroutine of its own, unless the server is stopping. It reports whether it does.
+// begin runs f on a goroutine of its own, unless the server is stopping, and reports whether it does.
 func (l *lifetime) begin(f func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,7 +52,7 @@ func (l *lifetime) begin(f func()) bool {
 	return true
 }
 
-// stop begins the end. Only goroutines that run may begin others from now on, by wg.
+// stop begins the end. From then on only running goroutines may begin others, by wg.
 func (l *lifetime) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -2,11 +2,11 @@ package server
 
 import "time"
 
-// expiries are what ends after a time: sessions, connections, identities, containers and znodes with a time to live.
+// expiries ends things after a time: sessions, connections, identities, containers and znodes with a time to live.
 type expiries struct{ *engine }
 
-// watch does what depends on time: it ends silent sessions and, once a tick, expires identities, closes connections
-// with overdue requests, and checks that there is a quorum and that the leader answers.
+// watch does the work that depends on time: it ends silent sessions and, once a tick, expires identities, closes
+// connections with overdue requests, and checks that there is a quorum and that the leader answers.
 func (x expiries) watch() {
 	tick, expire := time.NewTicker(x.opt.Tick), time.NewTicker(x.opt.ExpireInterval())
 	defer tick.Stop()

@@ -18,9 +18,9 @@ import (
 	"github.com/zooid-project/zooid/internal/treeload"
 )
 
-// A server belongs to an ensemble if its log says so. Otherwise it is alone if its server lines name nobody else; else
-// it founds an ensemble with the others or joins one (quorum.Inquiry). A standalone server that gets server lines keeps
-// its data: it becomes that of the ensemble, under a new lineage, since a copy of it may go on elsewhere.
+// A server belongs to an ensemble if its log says so. Otherwise it is alone if its server lines name no other server;
+// else it founds an ensemble with the others or joins one (quorum.Inquiry). A standalone server that gets server lines
+// keeps its data. The data becomes the ensemble's, under a new lineage, since a copy of it may be in use elsewhere.
 
 // standaloneID is the id that a server without peers has in its log.
 const standaloneID = 1
@@ -53,12 +53,12 @@ func (s *start) beginning() (quorum.Beginning, error) {
 	return b, errors.Join(s.dropOrder(), peer.WriteNote(b, s.opt.LogDir))
 }
 
-// alone reports whether the server lines name nobody else.
+// alone reports whether the server lines name no other server.
 func alone(opt Options) bool {
 	return !slices.ContainsFunc(opt.Members, func(m Member) bool { return m.ID != opt.ID })
 }
 
-// discover asks the peers how a server begins that holds this.
+// discover asks the peers how a server with this Holding begins.
 func (s *start) discover(holds quorum.Holding) (quorum.Beginning, error) {
 	prejoin, err := openPrejoin(s.ports, s.acceptor)
 	if err != nil {
@@ -91,14 +91,14 @@ func (s *start) discover(holds quorum.Holding) (quorum.Beginning, error) {
 	return b, nil
 }
 
-// aloneFrom returns how a server begins that has no others to ask.
+// aloneFrom returns how a server without peers to ask begins.
 func aloneFrom(id, cluster uint64) quorum.Beginning {
 	f := &quorum.Founding{Lineage: cluster, Term: 1, Voters: []uint64{id}}
 	return quorum.Beginning{Cluster: cluster, Founding: f}
 }
 
-// founded records durably how the ensemble was founded that this server begins with the others, before it holds
-// anything of it: whoever asks must be told who the founders are.
+// founded durably records the founding of the ensemble that this server begins with the others, before it holds any of
+// its data: servers that ask must learn who the founders are.
 func (s *start) founded(b quorum.Beginning) error {
 	if err := s.ordered(b.Cluster); err != nil {
 		return err
@@ -111,8 +111,8 @@ func (s *start) ordered(cluster uint64) error {
 	return newensemble.EndFoundingOrder(s.opt.DataDir, s.opt.ID, fmt.Sprintf("%016x", cluster), time.Now())
 }
 
-// dropOrder removes an order to found that can't be carried out: the server belongs to an ensemble. It must not wait
-// for the day on which the directory is empty.
+// dropOrder removes an order to found that can't be carried out, because the server belongs to an ensemble. Otherwise
+// the order would take effect if the directory were empty one day.
 func (s *start) dropOrder() error {
 	dropped, err := newensemble.DropFoundingOrder(s.opt.DataDir)
 	if dropped {
@@ -121,8 +121,8 @@ func (s *start) dropOrder() error {
 	return err
 }
 
-// reachedAt replaces the address of this server's own line by addr, where others reach it, if the line has an address
-// that means something else, or nothing, on other machines.
+// reachedAt replaces the address in this server's own line with addr, at which others reach it, if the line's address
+// has another meaning, or none, on other machines.
 func reachedAt(opt *Options, addr string) {
 	at := slices.IndexFunc(opt.Members, func(m Member) bool { return m.ID == opt.ID })
 	if at < 0 || len(opt.Members[at].Addrs) != 1 || opt.Membership.At == nil || listensOnly(addr) {
@@ -176,16 +176,16 @@ func onlyHere(addr string) bool {
 	return err == nil && !slices.ContainsFunc(ips, func(ip net.IP) bool { return !ip.IsLoopback() })
 }
 
-// listensOnly reports whether addr is a wildcard: it says where to listen, and not where others connect.
+// listensOnly reports whether addr is a wildcard, to which others can't connect.
 func listensOnly(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	ip := net.ParseIP(host)
 	return err == nil && (host == "" || ip != nil && ip.IsUnspecified())
 }
 
-// found makes the data of a standalone server that of an ensemble, if the server lines name others: it waits until it
-// is clear with whom. again says that the data directory was closed and its files were replaced; the caller opens them
-// with s.begin.
+// found turns a standalone server's data into an ensemble's, if the server lines name others: it waits until it is
+// clear with which servers. again says that the data directory was closed and its files were replaced; the caller opens
+// them with s.begin.
 func (s *start) found(o replica.Options) (again bool, err error) {
 	r, err := standalone(s.dir, []uint64{standaloneID, s.opt.ID}, o, s.treeOptions)
 	if err != nil || r == nil {

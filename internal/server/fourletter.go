@@ -28,7 +28,7 @@ const (
 	wordLeftoverMax = 4 << 10
 )
 
-// fourLetterWord answers a four-letter word; rest is what was already read after it. The caller closes the connection.
+// fourLetterWord answers a four-letter word; rest is the input already read after it. The caller closes the connection.
 func (a *acceptor) fourLetterWord(conn net.Conn, name string, rest []byte) {
 	conn.SetDeadline(time.Now().Add(wordTimeout))
 	a.replica.CountReceived()
@@ -37,7 +37,7 @@ func (a *acceptor) fourLetterWord(conn net.Conn, name string, rest []byte) {
 		Word: name, Remote: javaSocket(conn.RemoteAddr().String()), Rest: socket.Replay(conn, rest),
 		Serving: a.serving(),
 	}
-	if name == "srvr" || name == "stat" { // what asks whether the server is well; mntr tells what is wrong
+	if name == "srvr" || name == "stat" { // these ask whether the server is well; mntr says what is wrong
 		ask.Serving = ask.Serving && a.stalls.stands() == ""
 	}
 	if text := a.words.Answer(a.reports, ask); len(text) > 0 {

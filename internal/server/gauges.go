@@ -22,8 +22,8 @@ func (s *Server) gauges() *metrics.Registry {
 	whole := func(name string, read func() int64) {
 		reg.Gauge(name, func() metrics.Value { return metrics.Int(read()) })
 	}
-	// One View serves a whole pass, because creating one waits for what is being applied. Concurrent
-	// passes use whichever View is newer.
+	// One View serves a whole pass, because creating one waits for the Apply under way. Concurrent
+	// passes use the newer View.
 	var last atomic.Pointer[replica.View]
 	reg.BeforeEach(func() { last.Store(new(s.replica.View())) })
 	view := func(name string, read func(v *replica.View) int64) {
@@ -105,7 +105,7 @@ func (s *Server) gauges() *metrics.Registry {
 	return reg
 }
 
-// countFollowers counts the followers whose progress a leader tracks and that counts selects.
+// countFollowers counts the followers that a leader tracks and that counts selects.
 func countFollowers(st quorum.Status, counts func(p quorum.Progress) bool) (n int64) {
 	for _, p := range st.Followers {
 		if counts(p) {
@@ -127,7 +127,7 @@ func (e *engine) synced(d time.Duration, _ int) {
 	}
 }
 
-// A quotaGauge adds up one figure of all quotas, grouped by top-level path.
+// A quotaGauge adds up one number of all quotas, grouped by top-level path.
 type quotaGauge struct {
 	name, znode string
 	keys        []string // the first key that is set counts
@@ -142,7 +142,7 @@ func quotaGauges() []quotaGauge {
 	}
 }
 
-// sums returns one figure for each namespace. Namespaces with long names share one entry, as in all sets.
+// sums returns one number for each namespace. Namespaces with long names share one entry, as in all sets.
 func (g *quotaGauge) sums(r *replica.Replica) map[string]metrics.Value {
 	sums := map[string]int64{}
 	for name, n := range r.Quotas(g.znode, g.read) {
@@ -158,7 +158,7 @@ func (g *quotaGauge) sums(r *replica.Replica) map[string]metrics.Value {
 	return values
 }
 
-// read extracts the figure from data such as "count=5,bytes=-1=;byteHardLimit=100"; -1 means none.
+// read extracts the number from data such as "count=5,bytes=-1=;byteHardLimit=100"; -1 means none.
 func (g *quotaGauge) read(data string) (int64, bool) {
 	figures := map[string]int64{}
 	for _, f := range strings.FieldsFunc(data, func(c rune) bool { return c == ',' || c == ';' }) {

@@ -10,27 +10,27 @@ import (
 	"github.com/zooid-project/zooid/internal/socket"
 )
 
-// A reconfig may give a server other addresses. The server listens at the new ones before it stops listening at the old
-// ones, and existing connections go on. Client ports follow the membership in force. A new peer port is opened as soon
+// A reconfig may change a server's addresses. The server listens at the new ones before it stops listening at the old
+// ones, and existing connections stay. Client ports follow the membership in force. A new peer port is opened as soon
 // as a change that names it is under way, because the other servers dial it from then on; the old one is closed when no
 // change is under way. If the server can't listen at an address, it logs that, tries again, and goes on with the
 // addresses it has.
 
-// Listening is where a membership has a server listen, as "host:port"; "" where the membership names no address.
+// Listening holds the addresses at which a membership has a server listen, as "host:port"; "" where it names none.
 type Listening struct{ Clients, Secure, Peers string }
 
 // listenRetry is the time between two attempts to listen at an address.
 const listenRetry = time.Second
 
-// memberPorts keep this server's listeners where the membership names them. follow owns all but changed.
+// memberPorts keeps this server's listeners at the addresses in the membership. follow owns all fields but changed.
 type memberPorts struct {
 	*engine
 	clients *clientPorts
 	changed signal // the membership may name other addresses
 
 	peers     []net.Listener
-	announced peer.ClientAddresses // what the peers were told last
-	told      map[string]string    // the last error logged, by what was tried
+	announced peer.ClientAddresses // last announced to the peers
+	told      map[string]string    // the last error logged, by attempted action
 }
 
 // follow moves the listeners whenever the membership has changed.
@@ -51,7 +51,7 @@ func (m *memberPorts) follow() {
 	}
 }
 
-// listenAsNamed listens where the membership names this server, and reports whether nothing is left to be done.
+// listenAsNamed listens at this server's addresses in the membership, and reports whether nothing is left to do.
 func (m *memberPorts) listenAsNamed() (done bool) {
 	done = true
 	tell := func(what, address string, err error) {
@@ -89,7 +89,7 @@ func (m *memberPorts) listenAsNamed() (done bool) {
 	return done
 }
 
-// announce tells the peers where this server takes clients.
+// announce sends the peers this server's client addresses.
 func (m *memberPorts) announce() {
 	if a := m.clients.addresses(); a != m.announced {
 		m.announced = a

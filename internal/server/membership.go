@@ -15,14 +15,14 @@ import (
 // The caller of Open supplies it, because it is part of the configuration. The results of Parse and
 // Change must depend on their arguments alone.
 type Membership struct {
-	// Text is the membership that a new ensemble begins with, as /zookeeper/config will hold it, without its version.
+	// Text is the membership that a new ensemble begins with, in the form of /zookeeper/config, without its version.
 	Text string
 	// Parse returns the servers of a membership text.
 	Parse func(text string) ([]Member, error)
 	// Change evaluates a reconfig request.
 	Change tree.Reconfigure
-	// Listening, if not nil, returns where a membership has server id listen, and false if the membership doesn't name the
-	// server. The server's listeners then follow changes of the membership.
+	// Listening, if not nil, returns the addresses at which a membership has server id listen, and false if it doesn't
+	// name the server. The server's listeners then follow changes of the membership.
 	Listening func(text string, id uint64) (l Listening, ok bool)
 	// At returns a membership text with another host for the peer ports of server id. It may be nil.
 	At func(text string, id uint64, host string) (string, bool)
@@ -31,7 +31,7 @@ type Membership struct {
 	Save func(text string, version int64)
 }
 
-// A membershipFile is what Membership.Save writes.
+// A membershipFile is the file that Membership.Save writes.
 type membershipFile struct {
 	*engine
 	changed signal // there is a membership to save
@@ -106,7 +106,7 @@ func dirsOf(opt Options) string {
 	return opt.DataDir + " and " + opt.LogDir
 }
 
-// joined removes the note that this server is joining. If that fails, the server merely stays cautious.
+// joined removes the note that this server is joining. If that fails, the server only stays cautious.
 func (e *engine) joined() {
 	if err := peer.RemoveNote(e.opt.LogDir, e.opt.DataDir); err != nil {
 		e.log.Warn("this server has joined but can't remove the note that it is joining; remove it by hand", "err", err, "code", "ZD-3203")
@@ -122,11 +122,11 @@ const (
 )
 
 // stagingPatience is how long a reconfig waits for the feature level that stages changes. After an upgrade the level
-// rises once the last server has announced what it knows, and a reconfig would be answered too early at the former
+// rises once the last server has announced its highest level, and a reconfig would be answered too early at the former
 // level; an ensemble with servers of an older version stays there.
 const stagingPatience = time.Second
 
-// reconfigs are the requests to change the membership.
+// reconfigs handles the requests to change the membership.
 type reconfigs struct{ *engine }
 
 func (r reconfigs) awaitStaging() {

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// memoryInterval is the time between two updates of the memory account. It is memoryIntervalTight while more than
-	// half of the ceiling is used, while somebody waits for room, after an interval in which more than one
-	// memoryGrowthShare of it was taken, or while there is more to compact.
+	// memoryInterval is the time between two updates of the memory account. It is memoryIntervalTight while more than half
+	// of the ceiling is used, while a client waits for room, after an interval in which more than one memoryGrowthShare of
+	// it was taken, or while there is more to compact.
 	memoryInterval      = time.Second
 	memoryGrowthShare   = 16
 	memoryIntervalTight = 100 * time.Millisecond
 	// compactSteps is how many steps of compaction are done between two updates of the account, with
-	// compactPause after each: they take a tenth of the time at most.
+	// compactPause after each: they take at most a tenth of the time.
 	compactSteps = 50
 	compactPause = 2 * time.Millisecond
 	// memoryLogPause is the least time between two log lines about memory.
@@ -24,7 +24,7 @@ const (
 	heapLimitStep = 4 << 20
 )
 
-// A memoryAccount says how much memory is used, and what the limit calls for.
+// A memoryAccount determines how much memory is used, and the step that the limit calls for.
 type memoryAccount struct{ *engine }
 
 // watch updates the account until the server stops; step is the step in force.
@@ -53,7 +53,7 @@ func (m memoryAccount) watch(step memory.Step) {
 	}
 }
 
-// compact makes the tree give back memory, in steps between which others get their turn, and
+// compact makes the tree release memory, in steps between which others get a turn, and
 // reports whether there is more to do.
 func (m memoryAccount) compact() (more bool) {
 	for range compactSteps {

@@ -30,14 +30,14 @@ type (
 	UndecidedError     = quorum.UndecidedError
 )
 
-// ErrOvertaken is delivered by Failed if the other servers have founded an ensemble without this one. It has nothing
-// that anybody needs, and joins them with an empty data directory.
+// ErrOvertaken is delivered by Failed if the other servers have founded an ensemble without this one. The server holds
+// no data that is needed, and joins them with an empty data directory.
 var ErrOvertaken = peer.ErrOvertaken
 
 // CopiedError is wrapped by Open's error if the data directory is a copy of another server's.
 type CopiedError = peer.CopiedError
 
-// ErrDuplicateID is wrapped by what Failed delivers if another server runs with this server's id.
+// ErrDuplicateID is wrapped by the error that Failed delivers if another server runs with this server's id.
 var ErrDuplicateID = peer.ErrDuplicateID
 
 // PanicError is delivered by Failed if applying an entry panicked. The process should then exit
@@ -47,7 +47,7 @@ type PanicError = quorum.PanicError
 // ShownEnsemble is what the conf four-letter word prints about an ensemble.
 type ShownEnsemble = fourletter.ShownEnsemble
 
-// Serving is how a server serves its clients.
+// Serving holds the settings for serving clients.
 type Serving = replica.Serving
 
 // SASLOptions are the settings of logins by SASL.
@@ -78,20 +78,20 @@ type Options struct {
 	// Stop, if not nil, aborts an Open that waits for peers, or for a name, when the channel is closed.
 	Stop <-chan struct{}
 	// BindRetries is how often Open tries again, once a second, to listen at a host whose name isn't known yet;
-	// negative for ever (electionPortBindRetry).
+	// negative means forever (electionPortBindRetry).
 	BindRetries int
-	// PeerListen is where this server listens for its peers.
+	// PeerListen is the address at which this server listens for its peers.
 	PeerListen string
 	PeerTLS    PeerTLS // TLS among servers; Open sets its Keys
 	// PeerSecrets are the ensemble's secret, followed by others that are also accepted (quorum.secret,
 	// quorum.secretFile). If it is empty, the servers agree on a secret.
 	PeerSecrets []PeerSecret
-	// RunningOnly lets a reconfig give votes only to servers that run and can vote (reconfig.runningOnly); otherwise one
-	// that doesn't run gets one, too, if the others are a majority of the new voters. What counts is the leader's.
+	// RunningOnly lets a reconfig give votes only to servers that run and can vote (reconfig.runningOnly); otherwise a
+	// server that doesn't run gets one, too, if the others are a majority of the new voters. The leader's setting counts.
 	RunningOnly bool
 	// Shown is what the conf four-letter word prints about the ensemble; the server doesn't use it otherwise.
 	Shown ShownEnsemble
-	// Patience is how long clients keep their connection to a server that has no leader: their reads are answered, their
+	// Patience is how long clients keep their connection to a server without a leader: their reads are answered, their
 	// writes wait. With ReadOnlyMode it is at most 2 s, or a tick if that is longer.
 	Patience time.Duration
 	// Serving is passed to the replica. MaxFrame is at most MaxFrameMax.
@@ -121,7 +121,7 @@ type Options struct {
 	// RecheckInterval is the interval at which the server checks whether the credentials of clients
 	// are still valid (auth.recheckSeconds); 0 for never.
 	RecheckInterval time.Duration
-	// RootACL replaces the ACLs of /, /zookeeper and /zookeeper/quota as long as they let anybody
+	// RootACL replaces the ACLs of /, /zookeeper and /zookeeper/quota while they let any client
 	// change these znodes (security.profile=strict); nil leaves them.
 	RootACL []jute.ACL
 	// Stores are the key and trust stores in use, which can be reloaded.
@@ -142,10 +142,10 @@ type Options struct {
 	Version       string // as the srvr four-letter word prints it
 
 	replaceTimeout time.Duration // 0 for the constant; for tests
-	spacePause     time.Duration // least time between two looks at the free space; for tests that set a state of it
+	spacePause     time.Duration // least time between two checks of the free space; for tests that set its state
 
 	observe func(*tree.Result) // see replica.Options.Observe; for tests
-	// patience is peer.FoundingPatience, or what a test sets.
+	// patience is peer.FoundingPatience, unless a test sets it.
 	patience quorum.Patience
 }
 
@@ -156,7 +156,7 @@ type Stores struct {
 	// Ends returns when the first of the certificates that the port presents expires, and the first
 	// that it trusts; the zero time if there is none.
 	Ends func() (shown, trusted time.Time)
-	// Unreadable reports whether the files could not be read when they were last looked at.
+	// Unreadable reports whether the files could not be read at the last check.
 	Unreadable func() bool
 }
 
@@ -190,8 +190,8 @@ const (
 const readOnlyPatience = 2 * time.Second
 
 // MaxFrameMax is the largest Options.MaxFrame. A request of that size is one message to each follower and one write to
-// each disk, and the servers' loops wait for them: at 1 Gbit/s and 100 MB/s that takes 0.3 s, and after 0.5 s without
-// hearing from the leader the others elect another one.
+// each disk, and the servers' loops wait for them: at 1 Gbit/s and 100 MB/s that takes 0.3 s, and after 0.5 s of the
+// leader's silence the others elect another one.
 const MaxFrameMax = 16 << 20
 
 // withDefaults returns o with its zero values replaced by defaults.

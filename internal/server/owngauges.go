@@ -14,7 +14,7 @@ import (
 	"github.com/zooid-project/zooid/internal/serverid"
 )
 
-// ownGauges registers the metrics that Apache doesn't have: Prometheus shows them, mntr doesn't.
+// ownGauges registers the metrics that Apache doesn't have, which Prometheus shows and mntr doesn't.
 func (s *Server) ownGauges(reg *metrics.Registry) {
 	one := func(name, help string, read func() float64) {
 		reg.Gauges(name, help, "", func() map[string]float64 { return map[string]float64{"": read()} })

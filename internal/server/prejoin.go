@@ -12,8 +12,8 @@ import (
 )
 
 // A server with an empty data directory waits until it has met its peers, which may take long. It
-// has nothing to serve, but its ports are open: an administrator can see by a four-letter word that
-// it runs and doesn't serve, and a client is turned away at once and tries the next server.
+// has nothing to serve, but its ports are open: an administrator can see with a four-letter word
+// that it runs and doesn't serve, and a client is turned away at once and tries the next server.
 
 // prejoin holds the client ports of a server that has not joined its ensemble yet.
 type prejoin struct {
@@ -66,7 +66,7 @@ func (p *prejoin) take(addr string) net.Listener {
 	return l
 }
 
-// close closes the listeners that nobody took.
+// close closes the listeners that weren't taken.
 func (p *prejoin) close() {
 	if p == nil {
 		return

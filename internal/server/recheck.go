@@ -9,7 +9,7 @@ import (
 	"github.com/zooid-project/zooid/internal/replica"
 )
 
-// rechecks are checks whether clients would still get the identities that they have.
+// rechecks checks whether clients would still get their identities.
 type rechecks struct {
 	*engine
 	auth   *auth.Registry
@@ -49,7 +49,7 @@ func (r *rechecks) run() {
 }
 
 // closeWithdrawn closes the connections of clients that would no longer get their identities if they logged in now.
-// Requests that they sent before are carried out.
+// Earlier requests are still executed.
 func (r *rechecks) closeWithdrawn() {
 	for _, c := range r.replica.Clients() {
 		k, ok := c.Socket.(*clientSocket)
@@ -80,14 +80,14 @@ func (r *rechecks) withdrawn(c *replica.Client, shown []*x509.Certificate) strin
 	return ""
 }
 
-// judged holds the results for the certificates checked during one recheck of all clients, many of
-// which may present the same one. It is owned by run.
+// judged holds the results for the certificates checked during one recheck of all clients; many
+// clients may present the same one. It is owned by run.
 type judged map[[sha256.Size]byte]error
 
 // judgedMax bounds judged; further certificates are checked each time.
 const judgedMax = 10_000
 
-// check returns the result of the function check for the certificates shown, and calls it only once for the same ones.
+// check returns the result of the function check for the certificates shown, and calls it only once for equal ones.
 func (j judged) check(shown []*x509.Certificate, check func([]*x509.Certificate) error) error {
 	h := sha256.New()
 	for _, c := range shown {

@@ -14,7 +14,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// What a restore of the ensemble needs (decision 053): a session of the server with itself.
+// A restore of the ensemble (decision 053) needs a session of the server with itself.
 
 const (
 	// ReplaceBytesMax bounds the encoded znodes that Replace accepts: they are in memory three times.
@@ -30,9 +30,9 @@ const (
 // ErrReplaceUnknown says that it isn't known whether a restore took place.
 var ErrReplaceUnknown = errors.New("the server lost its ensemble while the restore was being decided: it was done as a whole or not at all; compare what the ensemble holds")
 
-// Replace replaces the contents of the ensemble by znodes, which tree.AppendZnode encoded, at once
-// and on all servers, and ends all sessions. It returns the zxid of that change. After an error
-// other than ErrReplaceUnknown nothing has changed.
+// Replace replaces the contents of the ensemble with znodes, which tree.AppendZnode encoded, at
+// once and on all servers, and ends all sessions. It returns the zxid of that change. After an
+// error other than ErrReplaceUnknown nothing has changed.
 func (s *Server) Replace(ctx context.Context, znodes []byte) (zxid int64, err error) {
 	if len(znodes) > ReplaceBytesMax {
 		return 0, fmt.Errorf("restore: the znodes take %d bytes; at most %d are taken", len(znodes), ReplaceBytesMax)
@@ -132,7 +132,7 @@ func connectSelf(ctx context.Context, e *engine, newID func() int64) (own *ownSe
 	return own, nil
 }
 
-// close ends the session, which removes what is left of the pieces.
+// close ends the session, which removes the remaining pieces.
 func (own *ownSession) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"github.com/zooid-project/zooid/internal/socket"
 )
 
-// replies writes to clients what the replica has for them.
+// replies writes the replica's output to clients.
 type replies struct {
 	*engine
 	slow      slowStages
@@ -22,7 +22,7 @@ type replies struct {
 }
 
 // flushOwn writes waiting output on the reader's goroutine, unless another goroutine is flushing,
-// and reports whether the connection is to end.
+// and reports whether the connection must end.
 func (r *replies) flushOwn(nc net.Conn, c *replica.Client) bool {
 	begun, ended := c.BeginFlush()
 	if begun {
@@ -31,7 +31,7 @@ func (r *replies) flushOwn(nc net.Conn, c *replica.Client) bool {
 	return ended
 }
 
-// flushLast writes waiting output before the reader gives up the connection; if another goroutine
+// flushLast writes waiting output before the reader closes the connection; if another goroutine
 // is flushing, it waits for that.
 func (r *replies) flushLast(nc net.Conn, c *replica.Client) {
 	if !r.flushOwn(nc, c) {
@@ -44,15 +44,15 @@ func (r *replies) flush(nc net.Conn, c *replica.Client) bool {
 	return r.flushFrom(nc, c, r.tryOutput(c))
 }
 
-// pushTo flushes as far as that can't block or take long, and leaves the rest to a new goroutine.
+// pushTo flushes as far as possible without blocking or taking long, and leaves the rest to a new goroutine.
 func (r *replies) pushTo(nc net.Conn, c *replica.Client) {
 	if left := r.tryOutput(c); left.Out != nil || left.Last || left.Long {
 		go r.flushFrom(nc, c, left)
 	}
 }
 
-// sendEvery says that one in sendEvery writes to clients is timed: reading the clock twice would
-// add a few percent to the cost of a short write.
+// One in sendEvery writes to clients is timed: reading the clock twice would add a few percent
+// to the cost of a short write.
 const sendEvery = 16
 
 // tryOutput calls c.TryOutput, and times some of the calls.
@@ -146,8 +146,9 @@ func (k *clientSocket) Abort()                    { go socket.Below(k.nc).Close(
 func (k *clientSocket) Delivered() (uint64, bool) { return socket.Delivered(socket.Below(k.nc)) }
 func (k *clientSocket) Acked() bool               { return k.acked == nil || k.acked() }
 
-// A flushPool writes to the connections that got output, as far as that doesn't block, on at most as many goroutines as
-// there are processors. With one goroutine for each connection, an event with 500 watchers cost a sixth more.
+// A flushPool writes to the connections that got output, as far as possible without blocking, on at most as many
+// goroutines as there are processors. With one goroutine for each connection, an event with 500 watchers cost a sixth
+// more.
 type flushPool struct {
 	mu      sync.Mutex
 	waiting []*clientSocket // first in, first out; those before next are done

@@ -26,13 +26,13 @@ const (
 	inputQuietShare = 8
 )
 
-// requests passes what clients send to the replica.
+// requests passes clients' input to the replica.
 type requests struct {
 	*engine
 	replies    *replies
 	slow       slowStages
 	turns      *turns.Turns // of identities
-	payerTurns *turns.Turns // of those, and of addresses that answer for several
+	payerTurns *turns.Turns // of identities, and of addresses that answer for several
 }
 
 // sessionBy returns the time by which c must have its session.
@@ -40,8 +40,8 @@ func (r *requests) sessionBy(c *replica.Client) time.Time {
 	return c.Since.Add(max(r.opt.SessionlessTimeout, time.Duration(c.Timeout())*time.Millisecond))
 }
 
-// awaitSession waits until c is established. It also polls whether c is closing: nobody reads c's
-// socket meanwhile, so the loss of the connection would not be noticed.
+// awaitSession waits until c is established. It also polls whether c is closing: c's socket isn't
+// read meanwhile, so a lost connection would go unnoticed.
 func (r *requests) awaitSession(c *replica.Client) error {
 	if c.Established() {
 		return nil
@@ -144,7 +144,7 @@ func (r *requests) readRequests(nc net.Conn, c *replica.Client, buf []byte) erro
 	}
 }
 
-// outdatedPause is the interval of checking whether this server knows again that a session is alive.
+// outdatedPause is the interval of checking whether this server can tell again that a session is alive.
 const outdatedPause = 10 * time.Millisecond
 
 const untoldPause = 2 * time.Millisecond // interval of checking whether the client was told of a refusal
@@ -188,9 +188,9 @@ func (r *requests) receiveAll(nc net.Conn, c *replica.Client, turn *inTurn, in [
 	}
 }
 
-// inputSize returns how large the buffer of requests is to be, which holds the unprocessed bytes in. full says that the
-// last read has filled it. It grows fourfold up to inputBytesMax, but one large frame gets a buffer of its size. While
-// room is short, a buffer that is empty doesn't stay large, and none grows for speed alone.
+// inputSize returns the next size of the buffer of requests, which holds the unprocessed bytes in. full says that the
+// last read has filled it. The buffer grows fourfold up to inputBytesMax, but one large frame gets a buffer of its
+// size. While room is short, an empty buffer doesn't stay large, and none grows for speed alone.
 func inputSize(c *replica.Client, in []byte, full bool) int {
 	size := cap(in)
 	switch {
@@ -207,13 +207,13 @@ func inputSize(c *replica.Client, in []byte, full bool) int {
 }
 
 // awaitFrameRoom waits until there is room for a frame of size bytes, which begins with in. It returns false if the
-// connection is to end.
+// connection must end.
 func (r *requests) awaitFrameRoom(nc net.Conn, c *replica.Client, in []byte, size int) bool {
 	if c.TakeFrame(size) {
 		return true
 	}
 	c.AwaitsRoom()
-	c.NoteFrame(nil, false, 0) // it isn't the client that is late
+	c.NoteFrame(nil, false, 0) // the client isn't late
 	if r.replies.flushOwn(nc, c) {
 		return false
 	}
@@ -234,8 +234,8 @@ func (r *requests) awaitFrameRoom(nc net.Conn, c *replica.Client, in []byte, siz
 	}
 }
 
-// turnPatience is how long the input of a connection waits at most for the turn of its identity. It
-// is no more than a quarter of the session's timeout, either.
+// turnPatience is the longest time that a connection's input waits for the turn of its identity,
+// unless a quarter of the session's timeout is less.
 const turnPatience = time.Second
 
 // receiveInTurn passes input to the replica when it is the turn of the client's identity.
@@ -255,7 +255,7 @@ func (r *requests) receiveInTurn(c *replica.Client, turn *inTurn, in []byte, now
 			r.meters.TurnsAwaited.Inc()
 			began = r.now()
 		}
-		if payers != nil { // after its own turn: those who wait for the address take turns themselves
+		if payers != nil { // after its own turn: the identities that wait for the address take turns themselves
 			patience -= time.Duration(began - now)
 			if turn.payers.Begin(r.payerTurns, payers, began, patience) {
 				c.Crowded = true
@@ -274,8 +274,8 @@ func (r *requests) receiveInTurn(c *replica.Client, turn *inTurn, in []byte, now
 	return used, err
 }
 
-// An inTurn has the turns that a connection takes: one of its identity, and one of the address that answers for that
-// identity if anybody could claim it, so that a host with many made-up identities takes no more turns than others.
+// An inTurn has the turns that a connection takes: one of its identity, and, if any client could claim that identity,
+// one of the address that answers for it, so that a host with many made-up identities takes no more turns than others.
 type inTurn struct{ own, payers turns.Turn }
 
 // endSoon says that the connection is about to wait for others.
@@ -290,7 +290,7 @@ func (t *inTurn) end() {
 	t.own.End()
 }
 
-// rest returns how long to rest before the end, after turns that took so long (ns).
+// rest returns how long to rest before the end, after turns of that length (ns).
 func (t *inTurn) rest(took int64) (rest time.Duration) {
 	for _, turn := range [...]*turns.Turn{&t.own, &t.payers} {
 		if turn.Held() {
@@ -300,14 +300,14 @@ func (t *inTurn) rest(took int64) (rest time.Duration) {
 	return rest
 }
 
-// slowStages logs the stages that took as long as a slow request (log.slowRequestMs). The replica logs the stages of a
-// request that it sees. Taking in and sending happen here, for many requests at once, and are logged separately.
+// slowStages logs the stages that took as long as a slow request (log.slowRequestMs). The replica logs the stages that
+// it sees. Receiving and sending happen here, for many requests at once, and are logged separately.
 type slowStages struct {
 	log  *slog.Logger  // limited in rate
 	slow time.Duration // 0 for never
 }
 
-// tookIn logs that size bytes of a client's requests were taken in, if that took long.
+// tookIn logs receiving size bytes of a client's requests, if that took long.
 func (s *slowStages) tookIn(c *replica.Client, size int, took time.Duration) {
 	if s.slow > 0 && took >= s.slow {
 		s.log.Warn("a client's requests were accepted slowly", "client", c.Remote(),

@@ -37,7 +37,7 @@ type SecureOptions struct {
 // its length to begin with this byte, and no four-letter word begins with it.
 const tlsHandshakeRecord = 0x16
 
-// handshakes are those of TLS that clients have under way.
+// handshakes are the TLS handshakes that clients have under way.
 type handshakes struct {
 	*engine
 	connections *connections
@@ -72,7 +72,7 @@ func (a *addressCounts) add(address string, n int) int {
 	return now
 }
 
-// crowded returns an error if too many handshakes are under way, in all or from address. The caller's own is counted.
+// crowded returns an error if too many handshakes are under way, in total or from address. The caller's own is counted.
 func (hs *handshakes) crowded(address string) error {
 	limit := hs.opt.Secure.HandshakesMax
 	if limit <= 0 {
@@ -89,7 +89,7 @@ func (hs *handshakes) crowded(address string) error {
 	return nil
 }
 
-// countPlain counts a connection that could have used TLS and didn't.
+// countPlain counts a connection that could have used TLS but didn't.
 func (hs *handshakes) countPlain(nc net.Conn) {
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok && a.IP.IsLoopback() {
 		hs.plainLocal.Add(1)
@@ -100,11 +100,11 @@ func (hs *handshakes) countPlain(nc net.Conn) {
 
 // A tlsHandshake is a TLS handshake under way.
 type tlsHandshake struct {
-	address string // of which it counts
+	address string // that it counts toward
 	err     error  // why there is none
 }
 
-// begin counts a handshake and sets its deadline, or finds that there may be none.
+// begin counts a handshake and sets its deadline, or finds that the handshake isn't allowed.
 func (hs *handshakes) begin(nc net.Conn) (h tlsHandshake) {
 	h.address = auth.Neighbourhood(addressID(nc.RemoteAddr().String()).ID)
 	hs.underWay.Add(1)
@@ -118,13 +118,13 @@ func (hs *handshakes) begin(nc net.Conn) (h tlsHandshake) {
 	return h
 }
 
-// end is the end of what begin began.
+// end undoes begin.
 func (hs *handshakes) end(h tlsHandshake) {
 	hs.underWay.Add(-1)
 	hs.byAddress.add(h.address, -1)
 }
 
-// failed counts a handshake that failed by the client's doing.
+// failed counts a handshake that failed because of the client.
 func (hs *handshakes) failed() {
 	hs.meters.HandshakesFailed.Inc()
 	hs.replica.CountAuthFailed()
@@ -138,8 +138,8 @@ const (
 	recordMax = 1 << 14
 )
 
-// readRecord reads a connection's first TLS record, of which in was read already, and maybe more. If
-// it isn't one of a handshake, readRecord reads its head at most: crypto/tls says what is wrong.
+// readRecord reads a connection's first TLS record, of which in was read already, and maybe more. If the record isn't a
+// handshake's, readRecord reads at most its head: crypto/tls reports what is wrong.
 func readRecord(nc net.Conn, in []byte) ([]byte, error) {
 	in, err := readTo(nc, in, recordHead)
 	if err != nil || in[0] != tlsHandshakeRecord {
@@ -152,8 +152,9 @@ func readRecord(nc net.Conn, in []byte) ([]byte, error) {
 	return readTo(nc, in, recordHead+size)
 }
 
-// secureConn goes on with a TLS connection; in was already read from it. It waits for the first
-// record before it leaves the connection to crypto/tls, which would wait with a large stack.
+// secureConn continues with a TLS connection; in was already read from it. It waits for the
+// first record before it leaves the connection to crypto/tls, which would wait with a large
+// stack.
 func (a *acceptor) secureConn(nc net.Conn, in []byte) {
 	if h := a.handshakes.begin(nc); h.err != nil {
 		a.openSecure(nc, in, h)
@@ -179,7 +180,7 @@ func (a *acceptor) openSecure(nc net.Conn, in []byte, h tlsHandshake) {
 	if err != nil {
 		a.clientLog.Warn("a client connection was closed in its TLS handshake", "client", nc.RemoteAddr().String(),
 			"err", err, "code", "ZD-4005")
-		linger(nc) // so that the alert that tells the client why reaches it
+		linger(nc) // so that the alert with the reason reaches the client
 		a.done(nc)
 		return
 	}
@@ -194,7 +195,7 @@ func (a *acceptor) openSecure(nc net.Conn, in []byte, h tlsHandshake) {
 	a.done(nc)
 }
 
-// startTLS performs a TLS handshake and returns what the client has proved by its address and certificate.
+// startTLS performs a TLS handshake and returns the client's proof by its address and certificate.
 func (hs *handshakes) startTLS(nc net.Conn, h tlsHandshake) (*tls.Conn, *auth.Proof, error) {
 	if h.err != nil {
 		return nil, nil, h.err

@@ -26,8 +26,8 @@ const (
 
 // A Server is one running Zooid server.
 //
-// It is made of parts, each in a file of its own. A part holds what it owns, the engine, and the other parts that it
-// uses; it never sees the Server. Parts with exported methods are embedded.
+// A Server is made of parts, each in a file of its own. A part holds its own state, the engine, and the other parts
+// that it uses; it never sees the Server. Parts with exported methods are embedded.
 type Server struct {
 	*engine
 	lineage uint64       // id of the history that the data directory belongs to
@@ -110,7 +110,7 @@ func Open(opt Options) (*Server, error) {
 	return s, nil
 }
 
-// newServer returns a server that has yet to recover.
+// newServer returns a server that hasn't recovered yet.
 func newServer(opt Options, registry *auth.Registry) *Server {
 	e := &engine{
 		lifetime: lifetime{started: time.Now(), closing: make(chan struct{})},
@@ -162,8 +162,9 @@ func (s *Server) recover() error {
 	return nil
 }
 
-// Close stops accepting connections, closes those that exist and the log, and waits until
-// everything has stopped. Sessions go on at other servers or after a restart. Close is idempotent.
+// Close stops accepting connections, closes the existing ones and the log, and waits until
+// everything has stopped. Sessions continue at other servers or after a restart. Close is
+// idempotent.
 func (s *Server) Close() error {
 	s.once.Do(func() {
 		s.stop()
@@ -185,7 +186,7 @@ func (s *Server) Close() error {
 	return s.closed
 }
 
-// stopsBroken waits until either the peer has stopped, or applying an entry has panicked, which keeps the peer from
+// stopsBroken waits until either the peer has stopped, or applying an entry has panicked, which prevents the peer from
 // stopping. It reports whether there was a panic. An entry may panic even after the server began to close.
 func (s *Server) stopsBroken(stopped <-chan struct{}) bool {
 	look := time.NewTicker(brokenPause)
@@ -213,7 +214,7 @@ func (s *Server) abandon() {
 	s.peer.Abandon()
 }
 
-// binder returns what opens the ports of a server that starts.
+// binder returns the Binder that opens the ports of a starting server.
 func (o *Options) binder(config net.ListenConfig) *socket.Binder {
 	return &socket.Binder{Config: config, Retries: o.BindRetries, Stop: o.Stop, Waiting: socket.LogWaiting(o.Log)}
 }

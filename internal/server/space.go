@@ -11,27 +11,28 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// A file system has no room if no bytes are left, if no file can be created, or if a quota is used up; the log finds
-// out about the last by failing to make its next file (storage.SpaceState). The rest is the same for all three.
+// A file system has no room if no bytes are left, if no file can be created, or if a quota is used up; the log notices
+// the last one by failing to make its next file (storage.SpaceState). Everything else is the same for all three.
 //
 // A disk that fills up must not end the service while there is still a remedy. The server frees space early: the less
 // room the log has, the sooner a snapshot is written and the log before it removed, and where room is short only one
-// snapshot is kept. The server looks at the free space once a second. If it still falls below the limit, the server
+// snapshot is kept. The server checks the free space once a second. If it still falls below the limit, the server
 // answers its clients' writes with jute.ErrThrottledOp, which means "not executed at all", in their place among the
 // other replies. Connections, reads, heartbeats, closeSession and expiry go on; the log keeps a reserve for them. A
-// leader asks another server to lead instead, once, because it can't refuse what other servers forward. If not even the
-// reserve has room for what must enter the log, the log waits: in an ensemble its clients go to other servers, which
-// know more, and a server alone goes on reading. When there is room again, everything resumes by itself.
+// leader asks another server to lead instead, once, because it can't refuse requests that other servers forward. If not
+// even the reserve has room for the log's next entries, the log waits: in an ensemble its clients go to other servers,
+// which are more up to date, and a standalone server still answers reads. When there is room again, everything resumes
+// by itself.
 
 const (
-	// spaceInterval is how often the server looks at the free space: a second of writes at full speed
-	// is far less than the limit.
+	// spaceInterval is the time between two checks of the free space: a second of writes at full
+	// speed is far less than the limit.
 	spaceInterval = time.Second
 	// spaceIntervalShort replaces spaceInterval where space is short, or after one spaceGrowthShare of
-	// the log's room was written since the last look.
+	// the log's room was written since the last check.
 	spaceIntervalShort = 50 * time.Millisecond
 	spaceGrowthShare   = 16
-	// roomPause is how long a write of the log waits before it looks again for room.
+	// roomPause is how long a write of the log waits before it checks again for room.
 	roomPause = 100 * time.Millisecond
 	// spaceRefuseBytesMax and spaceRefuseShare define the limit: a gigabyte is room for many full
 	// segments and snapshots on a disk of any size, and a small file system never has that much free.
@@ -46,7 +47,7 @@ func spaceLimits(opt Options) storage.SpaceLimits {
 	for _, dir := range []string{opt.DataDir, opt.LogDir} {
 		_, total, err := storage.OS{}.Free(dir)
 		for errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir) {
-			dir = filepath.Dir(dir) // it is created later, on the same file system
+			dir = filepath.Dir(dir) // dir is created later, on the same file system
 			_, total, err = storage.OS{}.Free(dir)
 		}
 		if err == nil {
@@ -56,7 +57,7 @@ func spaceLimits(opt Options) storage.SpaceLimits {
 	return limits
 }
 
-// spaceSeen is what the last look at the free space found.
+// spaceSeen is the result of the last check of the free space.
 type spaceSeen struct {
 	level  storage.SpaceLevel
 	low    bool   // the free space was below the limit
@@ -66,8 +67,8 @@ type spaceSeen struct {
 	room   int64  // bytes of room for the log
 	fault  string // why the free space couldn't be determined
 
-	logged uint64 // bytes written to the log, in all
-	grew   int64  // bytes written to the log since the look before
+	logged uint64 // bytes written to the log, in total
+	grew   int64  // bytes written to the log since the previous check
 	led    bool   // this server led, on a full disk
 }
 
@@ -77,12 +78,12 @@ type diskSpace struct {
 	clients clientsFile
 	refuse  uint64 // free space (bytes) below which clients' writes are refused
 
-	// free (bytes), files and level are what the last look found; level is a storage.SpaceLevel.
+	// free (bytes), files and level are results of the last check; level is a storage.SpaceLevel.
 	free, files, level atomic.Int64
 }
 
-// watch follows the free space until the server stops. It looks more often when a second of
-// writes might fill the disk. It also keeps wordclient.ClientsFile.
+// watch follows the free space until the server stops. It checks more often when a second
+// of writes might fill the disk. It also keeps wordclient.ClientsFile.
 func (s *diskSpace) watch(seen spaceSeen) {
 	s.clients.remove()
 	defer s.clients.remove()
@@ -92,10 +93,10 @@ func (s *diskSpace) watch(seen spaceSeen) {
 	}
 }
 
-// pause returns the time until the next look.
+// pause returns the time until the next check.
 func (seen *spaceSeen) pause() time.Duration {
 	if seen.denied {
-		return spaceInterval // each look tries to make a file
+		return spaceInterval // each check tries to make a file
 	}
 	if seen.short || seen.grew > seen.room/spaceGrowthShare {
 		return spaceIntervalShort
@@ -103,9 +104,9 @@ func (seen *spaceSeen) pause() time.Duration {
 	return spaceInterval
 }
 
-// look looks at the free space, acts on it, and returns what to compare the next look with.
+// look checks the free space, acts on it, and returns the result to compare the next check with.
 // It frees space before anything is refused: when the free space falls below the limit, writes are
-// accepted until the next look, unless no more than half of the limit is left.
+// accepted until the next check, unless no more than half of the limit is left.
 func (s *diskSpace) look(before spaceSeen) spaceSeen {
 	state, err := s.dir.SpaceState()
 	if err == nil && state.Short {
@@ -149,7 +150,7 @@ func (s *diskSpace) transferLeadership(before, seen spaceSeen) spaceSeen {
 	return seen
 }
 
-// reportWait tells the operator that a write of the log waits for room, or doesn't any more.
+// reportWait tells the operator that a write of the log waits for room, or no longer does.
 func (s *diskSpace) reportWait(waits bool) {
 	if !waits {
 		s.log.Info("the log has room again and is written")
@@ -159,7 +160,7 @@ func (s *diskSpace) reportWait(waits bool) {
 		"dataLogDir", s.opt.LogDir, "code", "ZD-2023")
 }
 
-// reportCopying warns of a file system where what is reserved doesn't help.
+// reportCopying warns of a file system where the reserve doesn't help.
 func reportCopying(opt Options) {
 	if kind := storage.CopiesOnWrite(opt.LogDir); kind != "" {
 		opt.Log.Warn("the log is on a file system that copies what is overwritten: when it is full, sessions can't begin or end; put the log on ext4, XFS or btrfs, or reserve space for it",

@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// readyStallMax is for how long the loop may stand, a write of the log be under way, or nothing be
-	// known of the ensemble, before the server counts as not ready. It is longer than an election.
+	// readyStallMax is how long the loop may stand, a write of the log be under way, or the state of
+	// the ensemble be unknown, before the server counts as not ready. It is longer than an election.
 	readyStallMax = 3 * time.Second
-	// snapshotStallMax is for how long one operation of the disk for a snapshot may take before the log says so.
+	// snapshotStallMax is how long one disk operation for a snapshot may take before it is logged.
 	snapshotStallMax = 20 * time.Second
-	// stallLook is the interval at which watch looks at the write under way.
+	// stallLook is the interval at which watch checks the write under way.
 	stallLook = 500 * time.Millisecond
 )
 
@@ -56,9 +56,9 @@ func (s *stalls) stands() string {
 	return ""
 }
 
-// watch lets clients go of whose sessions nothing is known, even while all else stands. It ends the
-// server when a write of the log has been under way for too long: its supervisor, and its clients, can
-// act then. A time in which this process itself stood still isn't counted.
+// watch closes the connections of clients whose sessions are in an unknown state, even while everything else stands
+// still. It ends the server when a write of the log has been under way for too long, so that its supervisor and its
+// clients can act. Time in which this process itself stood still doesn't count.
 func (s *stalls) watch() {
 	stall, snapshot, told := stallCount{most: s.opt.FsyncStall}, stallCount{most: snapshotStallMax}, false
 	for s.pause(stallLook) {
@@ -80,17 +80,17 @@ func (s *stalls) watch() {
 	}
 }
 
-// A stallCount adds up for how long a write was seen to be under way.
+// A stallCount adds up how long a write was seen under way.
 type stallCount struct {
 	most, seen time.Duration
-	at         int64 // now (ns) of the last look
+	at         int64 // now (ns) of the last check
 }
 
-// look takes the next look, and reports whether the write has been under way for too long.
+// look does the next check, and reports whether the write has been under way for too long.
 func (c *stallCount) look(writing time.Duration, now int64) bool {
 	passed := time.Duration(now - c.at)
 	if writing < passed {
-		c.seen = 0 // there is none, or it has begun since the last look
+		c.seen = 0 // there is none, or it has begun since the last check
 	} else {
 		c.seen += min(passed, 2*stallLook) // more has passed if the process stood still
 	}
@@ -98,7 +98,7 @@ func (c *stallCount) look(writing time.Duration, now int64) bool {
 	return c.seen > c.most
 }
 
-// failures end the server.
+// failures ends the server.
 type failures struct {
 	*engine
 	fatal chan error

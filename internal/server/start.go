@@ -22,11 +22,11 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A start opens the data directory, and the quorum, without starting it, on the state that the directory holds: it sets
-// the engine's replica, dir and peer.
+// A start opens the data directory, and the quorum on the directory's state, without starting the quorum: it sets the
+// engine's replica, dir and peer.
 type start struct {
 	*engine
-	opt      Options // the engine's, with what is found out on the way
+	opt      Options // the engine's, completed on the way
 	ports    *clientPorts
 	acceptor *acceptor
 	auditor  *auditor
@@ -35,8 +35,8 @@ type start struct {
 	fail     func(error)
 
 	listener net.Listener // for peers; nil if there are no server lines
-	// unlock ends the lock on the data directory, which is held while the server finds out how to begin: nobody else may
-	// write to the directory meanwhile, as zooid migrate switch does.
+	// unlock releases the lock on the data directory, which is held while the server finds out how to begin: no other
+	// process, such as zooid migrate switch, may write to the directory meanwhile.
 	unlock      func() error
 	begin       quorum.Beginning
 	space       storage.SpaceLimits
@@ -181,7 +181,7 @@ func (s *start) replicaOptions() replica.Options {
 	}
 }
 
-// cacheSize returns how many bytes of the log are kept in memory. They serve followers that lag, so
+// cacheSize returns how many bytes of the log are kept in memory. They serve lagging followers, so
 // a standalone server needs next to none.
 func cacheSize(opt Options) int {
 	if len(opt.Members) <= 1 {
@@ -200,7 +200,7 @@ func howFounded(b quorum.Beginning, dir *storage.Dir) (*quorum.Founding, error) 
 	}
 	f, err := quorum.DecodeFounding(kept)
 	if err != nil || f == nil || f.Lineage != b.Cluster {
-		return nil, err // the record is of another lineage: of a beginning that came to nothing
+		return nil, err // the record is of another lineage, from a founding that failed
 	}
 	return f, nil
 }
@@ -213,7 +213,7 @@ func membersOf(opt Options) []quorum.Member {
 	return opt.Members
 }
 
-// listenForPeers returns the listener on this server's peer port, nil if it has no server lines.
+// listenForPeers returns the listener on this server's peer port, or nil if it has no server lines.
 func listenForPeers(opt Options) (net.Listener, error) {
 	if len(opt.Members) == 0 {
 		return nil, nil
@@ -240,7 +240,7 @@ func newClusterID() uint64 {
 	return max(binary.BigEndian.Uint64(b[:]), 1)
 }
 
-// reportRecovery tells the operator what the last crash left.
+// reportRecovery tells the operator about the traces of the last crash.
 func (s *start) reportRecovery(r storage.Recovery) {
 	if r.Torn.File != "" {
 		s.log.Warn("the last batch of the log was cut short by a crash; it was never acknowledged and is dropped",
@@ -263,7 +263,7 @@ func (s *start) reportRecovery(r storage.Recovery) {
 	}
 }
 
-// lockData locks the data directory as storage.Open does, which takes its own lock: unlock has to be called before, and
+// lockData locks the data directory as storage.Open does. Open takes its own lock: unlock has to be called before, and
 // may be called again.
 func lockData(opt Options) (unlock func() error, err error) {
 	if err := (storage.OS{}).MkdirAll(opt.DataDir); err != nil {
@@ -276,8 +276,8 @@ func lockData(opt Options) (unlock func() error, err error) {
 	return sync.OnceValue(lock.Close), nil
 }
 
-// findRule returns the function that finds the rule of a name for ids in ACLs as this program has it, or nil. A rule
-// that panics, which it does on every replica, admits nobody; the first time in the life of a tree is told.
+// findRule returns the function that finds this program's rule of a name for ids in ACLs, or nil. A rule that panics,
+// which it does on every replica, admits nobody; the first panic in the life of a tree is logged.
 func findRule(log *slog.Logger) func(name string) auth.Rule {
 	return func(name string) auth.Rule {
 		rule := auth.FindRule(name)

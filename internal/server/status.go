@@ -15,7 +15,7 @@ import (
 	"github.com/zooid-project/zooid/internal/serverid"
 )
 
-// Status returns what the server reports about itself now. It holds up nothing.
+// Status returns the server's current report about itself. It blocks no request.
 func (s *Server) Status() fourletter.Status {
 	v := s.replica.View()
 	q := s.peer.Status()
@@ -29,7 +29,7 @@ func (s *Server) Status() fourletter.Status {
 	}
 }
 
-// Standing returns what this server knows of the ensemble that it belongs to.
+// Standing returns what this server knows about its ensemble.
 func (s *Server) Standing() fourletter.Standing {
 	named, _ := s.replica.Members()
 	q := s.peer.Status()
@@ -42,7 +42,7 @@ func (s *Server) Standing() fourletter.Standing {
 	}
 }
 
-// foreign returns the members that say they belong to another history than this server, by myid, and to which.
+// foreign returns the members that say they belong to another history than this server, by myid, with that history.
 func foreign(p *peer.Peer) map[int64]uint64 {
 	all := map[int64]uint64{}
 	for id, lineage := range p.Foreign() {
@@ -70,7 +70,8 @@ func participants(of Membership, text string) (ids []int64) {
 }
 
 // modeOf returns a server's role in its ensemble, in two of Apache's notations: by the membership in force, or by the
-// configured one if the server isn't in it yet. A follower stays one while there is no leader: it keeps its clients.
+// configured one if the server isn't in the former yet. A follower remains one while there is no leader: it keeps its
+// clients.
 func modeOf(self uint64, members []Member, voters, observers []uint64, leads bool) (mode, peerState string) {
 	if len(members) == 0 && len(voters)+len(observers) <= 1 {
 		return fourletter.ModeStandalone, ""

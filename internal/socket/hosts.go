@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ownDomains are top-level domains in which nobody can register a name: those that are reserved for local use, and
-// those that are commonly used locally and that ICANN doesn't delegate.
+// ownDomains are top-level domains in which no name can be registered: those that are reserved for local use, and those
+// that are commonly used locally and that ICANN doesn't delegate.
 var ownDomains = []string{
 	"arpa", "corp", "home", "internal", "intranet", "lan", "local", "localdomain", "localhost", "mail", "private", "svc",
 	"test",
@@ -17,7 +17,7 @@ var ownDomains = []string{
 // ForeignHost reports whether host, the Host of an HTTP request without TLS, may be a stranger's domain. By DNS
 // rebinding, a stranger's domain resolves to this host's address, and a page of that domain can read what a browser on
 // this network gets from here. own are names in lower case by which callers reach this host. Addresses, the host's own
-// name, and names that nobody can register are always accepted.
+// name, and names that can't be registered are always accepted.
 func ForeignHost(host string, own []string) bool {
 	if host == "" {
 		return false

@@ -9,9 +9,9 @@ import (
 
 // Describe prints what the files of a data directory hold, without changing or locking anything:
 // segments, batches, entries, snapshots, and where the first damage in each file is. If a server
-// keeps its log elsewhere, dirs has both directories. fsys nil means OS. The error is that of w or
-// of reading, or a DamageError if the files are damaged. A batch that a crash has cut off at the
-// log's end isn't damage: no client was told of it.
+// keeps its log elsewhere, dirs has both directories. fsys nil means OS. The error is w's or a
+// read error, or a DamageError if the files are damaged. A batch that a crash has cut off at the
+// log's end isn't damage: it was never acknowledged.
 func Describe(w io.Writer, fsys FS, dirs ...string) error {
 	if fsys == nil {
 		fsys = OS{}
@@ -84,7 +84,7 @@ func (p *printer) damaged(file string, off int64, format string, args ...any) {
 	p.line("  damaged at offset %d: %s", off, fmt.Sprintf(format, args...))
 }
 
-// found prints damage that shows only when the files are compared.
+// found prints damage that shows only by comparing files.
 func (p *printer) found(err error) {
 	if p.damage == nil {
 		p.damage = err

@@ -10,13 +10,13 @@ import (
 
 // A process may run out of file descriptors, mostly because of connections. That must not end the
 // log: nothing is lost when a file can't be opened. So a few descriptors are kept in reserve, and
-// given back one by one when opening a file needs them.
+// released one by one when opening a file needs them.
 const (
 	// descriptorsKept is the number of descriptors in reserve, for a new segment, a snapshot, and
 	// their directories.
 	descriptorsKept = 8
 	// descriptorPatience is how long an open waits for a descriptor if other parts of the process take
-	// those that were given back.
+	// the released ones.
 	descriptorPatience = 10 * time.Second
 	descriptorPause    = 10 * time.Millisecond
 )

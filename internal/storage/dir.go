@@ -29,10 +29,10 @@ type Options struct {
 	FS FS
 	// Dir is the data directory. It is created if it doesn't exist.
 	Dir string
-	// LogDir is the directory of the log, if that is to be on a disk of its own; empty means Dir.
+	// LogDir is the directory of the log, if the log has a disk of its own; empty means Dir.
 	LogDir string
-	// ClusterID is part of every checksum, so that files of another ensemble are never taken for this
-	// one's. It must not be 0.
+	// ClusterID is part of every checksum, so that files of another ensemble are never mistaken for
+	// this one's. It must not be 0.
 	ClusterID uint64
 	// SegmentSize is the size in bytes of a segment once the log has grown, at least 2 KiB; 0 means 64
 	// MiB, less on a small disk.
@@ -47,8 +47,8 @@ type Options struct {
 	Rand io.Reader
 	// Go runs work in the background; nil means a goroutine. A simulation runs it at once.
 	Go func(func())
-	// Wait, if set, is called when a write of the log has no room; it waits for a while, and reports whether to try
-	// again. While it waits, the log can be read, purged and closed. nil means that Append fails for good instead.
+	// Wait, if set, is called when a write of the log has no room; it waits for a while, and reports whether to try again.
+	// While it waits, the log can be read, purged and closed. If Wait is nil, Append fails for good instead.
 	Wait func() bool
 	// OnSync, if set, is called after each fdatasync of the log with its duration and the bytes written before it.
 	OnSync func(d time.Duration, bytes int)
@@ -107,7 +107,7 @@ type Dir struct {
 	window int64 // Options.window
 }
 
-// A Recovery tells what Open found that an operator should know.
+// A Recovery holds Open's findings that an operator should know.
 type Recovery struct {
 	// Torn is the position of a last batch that a crash cut off; it was never acknowledged. File is
 	// empty if there was none.
@@ -153,8 +153,8 @@ func Open(o Options) (*Dir, error) {
 	return d, nil
 }
 
-// Examine reads a data directory that isn't in use as Open does, and changes and locks nothing. The error is why Open
-// would refuse it: a DamageError, MissingError or ClusterError, or what keeps it from being read.
+// Examine reads a data directory that isn't in use as Open does, and changes and locks nothing. The error is the one
+// with which Open would refuse the directory: a DamageError, MissingError or ClusterError, or a read error.
 func Examine(o Options) (notes Recovery, err error) {
 	d, _, err := newDir(o)
 	if err != nil {
@@ -164,7 +164,7 @@ func Examine(o Options) (notes Recovery, err error) {
 	return d.notes, errors.Join(err, d.release())
 }
 
-// newDir returns a Dir of which nothing was read yet, and the options with their defaults.
+// newDir returns a Dir that hasn't read anything yet, and the options with their defaults.
 func newDir(o Options) (*Dir, Options, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -235,8 +235,8 @@ func (d *Dir) Close() error {
 	defer l.write.Unlock()
 	var err error
 	if l.Err() == nil {
-		// An empty batch after the last one proves that the last one was durable: damage in that is then
-		// refused instead of being taken for a torn write.
+		// An empty batch after the last one proves that the last one was durable: damage in it is then
+		// refused instead of being mistaken for a torn write.
 		l.closing = true
 		if err = l.appendBatch(l.hard, nil); lacksRoom(err) {
 			err = nil // as after a crash, which loses nothing either

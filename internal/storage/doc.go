@@ -1,9 +1,9 @@
 // Package storage manages a server's data directory: the write-ahead log that raft reads and
 // appends to, the snapshot files, their recovery after a crash, and purge.
 //
-// It makes two promises. What Append acknowledged is there after any crash, in order, or else Open
-// refuses to start and names the file and the offset. And a write that was never acknowledged is
-// there completely or not at all.
+// It makes two promises. Acknowledged writes survive any crash, in order, or else Open refuses to
+// start and names the file and the offset. And a write that was never acknowledged survives
+// completely or not at all.
 //
 // A data directory holds:
 //
@@ -15,7 +15,7 @@
 //	*.tmp                     unfinished; removed at the next start
 //
 // Every access to the disk goes through the FS interface. OS is the real file system; MemFS
-// simulates one that loses at a power cut what was not synced.
+// simulates one that loses unsynced data at a power cut.
 //
 // DESIGN.md in this directory argues case by case that the package survives crashes.
 package storage

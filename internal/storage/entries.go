@@ -18,7 +18,7 @@ type tail struct {
 	entries []*raftpb.Entry // contiguous; the last one is the log's last entry
 }
 
-// entryOverhead is the memory that an entry takes in addition to its data, in bytes.
+// entryOverhead is the memory that an entry uses in addition to its data, in bytes.
 const entryOverhead = 128
 
 // append adds an entry. It drops the entries that the new one replaces, and the oldest ones beyond
@@ -107,7 +107,7 @@ func (l *Log) Snapshot() (*raftpb.Snapshot, error) {
 }
 
 // Entries implements raft.Storage. Entries that are no longer in memory are read from their
-// segments; if one is not what was written, the error is a DamageError.
+// segments; if one differs from what was written, the error is a DamageError.
 func (l *Log) Entries(lo, hi, maxSize uint64) ([]*raftpb.Entry, error) {
 	l.files.RLock() // until the reads are done, so that no segment read here is closed or recycled
 	defer l.files.RUnlock()

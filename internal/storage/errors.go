@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// DamageError says that a file of the data directory is not what was once durably written. The
-// server must not start with it, because it would forget acknowledged writes. Find it with
+// DamageError says that a file of the data directory differs from what was durably written.
+// The server must not start with it, because it would forget acknowledged writes. Find it with
 // errors.As.
 type DamageError struct {
 	File   string // path
@@ -45,8 +45,8 @@ func (e *ClusterError) Error() string {
 }
 
 // MissingError says that one of a server's two directories, for snapshots and for the log, lacks
-// something that must have been there according to the other: its file system is not mounted, it
-// was emptied or lost, or the paths were mixed up. Nothing was changed. Find it with errors.As.
+// something that it must have had according to the other: its file system is not mounted, it was
+// emptied or lost, or the paths were mixed up. Nothing was changed. Find it with errors.As.
 type MissingError struct {
 	Dir, Other string // the directory that lacks something, and the one that proves it
 	Reason     string

@@ -55,7 +55,7 @@ const (
 	flagSeal = 1
 )
 
-// crcUpdate continues a CRC32-C; the standard library builds the table once and uses the processor's instruction.
+// crcUpdate continues a CRC32-C. The standard library builds the table once and uses the processor's instruction.
 func crcUpdate(crc uint32, p []byte) uint32 {
 	return crc32.Update(crc, crc32.MakeTable(crc32.Castagnoli), p)
 }

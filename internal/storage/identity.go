@@ -9,8 +9,8 @@ import (
 )
 
 // identityName is the file that says that a directory is in use, and by which cluster. Each of the
-// two directories has one, with the same text. If the file is missing, that alone means nothing,
-// and it is written again. But if there is one and no log, a log has been lost.
+// two directories has one, with the same text. A missing file alone means nothing, and is written
+// again. But a file without a log means that a log has been lost.
 const identityName = "IDENTITY"
 
 // holding says which parts of a server's data a directory has.
@@ -35,7 +35,7 @@ func (h *holding) note(name string) {
 // ReadIdentity returns the id of the cluster to which a server's data belongs. dir holds the
 // snapshots and logDir the log; an empty logDir means dir. If both are new or don't exist, the
 // error satisfies errors.Is(err, fs.ErrNotExist). If only one is new, and the other can't be used
-// without it, the error is a MissingError: such a server must not be taken for a new one.
+// without it, the error is a MissingError: such a server must not be mistaken for a new one.
 func ReadIdentity(fsys FS, dir, logDir string) (cluster uint64, err error) {
 	if logDir == "" {
 		logDir = dir
@@ -73,8 +73,9 @@ func lookAt(fsys FS, dir string) (h holding, err error) {
 	return h, nil
 }
 
-// checkHoldings refuses directories of which one was lost, emptied, not mounted or mixed up. A log
-// without the other directory is complete if it begins at the first entry; recovery checks that.
+// checkHoldings refuses directories if one of them was lost, emptied, not mounted or mixed up. A
+// log without the other directory is complete if it begins at the first entry; recovery checks
+// that.
 func checkHoldings(dir, logDir string, data, log holding) error {
 	one := dir == logDir
 	switch {

@@ -7,16 +7,16 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// Install completes a snapshot that came from a peer and restarts the log after it. If hs isn't
-// nil, it becomes the HardState. When Install returns nil, all of that is durable. After a crash
-// during Install, either all of it has happened or nothing:
+// Install completes a snapshot that came from a peer and restarts the log after it. hs, if not
+// nil, becomes the HardState. When Install returns nil, all of that is durable. After a crash
+// during Install, either all or none of it has happened:
 //
 //	snapshot durable under a temporary name
 //	  → segment with the flag reset, header and HardState durable, gets its name   (crash: that segment is void)
 //	  → snapshot gets its name                                                    (crash: the segments before are void)
 //	  → segments before are removed
 //
-// After an error that is not a FatalError nothing has changed, and the log can be used further.
+// After an error that is not a FatalError nothing has changed, and the log remains usable.
 func (d *Dir) Install(w *SnapshotWriter, hs *raftpb.HardState) error {
 	d.maintain.Lock()
 	defer d.maintain.Unlock()
@@ -64,7 +64,7 @@ func (d *Dir) install(w *SnapshotWriter, hard hardState) error {
 			return err
 		}
 		spare := w.spare
-		w.spare = "" // it becomes the segment, or is a spare again
+		w.spare = "" // the spare becomes the segment, or is a spare again
 		s, chain, err = l.nextSegment(spare, flagReset, at, hard)
 		return err
 	})
@@ -104,7 +104,7 @@ func closeAll(void []*segment) error {
 	return nil
 }
 
-// retire gives up the files of closed segments, oldest first, each durably before the next one, so
+// retire releases the files of closed segments, oldest first, each durably before the next one, so
 // that a crash leaves no gap.
 func (l *Log) retire(void []*segment) error {
 	for _, s := range void {

@@ -24,7 +24,7 @@ func InUse(dir string) bool {
 }
 
 // RemoveData removes the files that InUse looks for and the reserve, IDENTITY last: a server that is started in between
-// refuses. The caller knows that no server has the directory, and whose the files are.
+// refuses to run. The caller must know that no server uses the directory, and which server owns the files.
 func RemoveData(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

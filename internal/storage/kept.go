@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// keptSuffix is the suffix of small files in the log's directory that are only replaced as a whole.
+// keptSuffix is the suffix of small files in the log's directory that are replaced only as a whole.
 const keptSuffix = ".kept"
 
 // keptMax bounds the size of such a file, in bytes.
@@ -15,8 +15,8 @@ const keptMax = 1 << 20
 
 func (d *Dir) keptPath(name string) string { return filepath.Join(d.log.path, name+keptSuffix) }
 
-// Keep durably replaces the content of the kept file of that name by b. After an error the file has
-// its former content, and the directory can be used further.
+// Keep durably replaces the content of the kept file of that name with b. After an error the file
+// has its former content, and the directory remains usable.
 func (d *Dir) Keep(name string, b []byte) error {
 	path := d.keptPath(name)
 	if len(b) > keptMax {
@@ -25,7 +25,7 @@ func (d *Dir) Keep(name string, b []byte) error {
 	return replaceFile(d.fs, path, b)
 }
 
-// Kept returns the content of the kept file of that name, nil if there is none.
+// Kept returns the content of the kept file of that name, or nil if there is none.
 func (d *Dir) Kept(name string) ([]byte, error) {
 	b, err := readBounded(d.fs, d.keptPath(name), keptMax)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -34,8 +34,8 @@ func (d *Dir) Kept(name string) ([]byte, error) {
 	return b, err
 }
 
-// KeepBefore writes the kept file of that name in the log's directory of a server that has no data yet, before Open
-// makes the directory one that is in use.
+// KeepBefore writes the kept file of that name in the log's directory of a server without data, before Open puts the
+// directory in use.
 func KeepBefore(fsys FS, logDir, name string, b []byte) error {
 	path := filepath.Join(logDir, name+keptSuffix)
 	if err := fsys.MkdirAll(logDir); err != nil {

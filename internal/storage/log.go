@@ -79,14 +79,14 @@ type counts struct {
 }
 
 // Append makes a HardState and entries durable, as one batch unless they are very large (see
-// frameSizeAim). After it returns nil, all of them survive a crash. If it doesn't return nil, a
-// crash leaves each batch completely or not at all. hs nil leaves the HardState unchanged. With
+// frameSizeAim). After it returns nil, all of them survive a crash. After an error, a crash
+// leaves each batch completely or not at all. A nil hs leaves the HardState unchanged. With
 // neither entries nor mustSync nothing is written: the HardState is then written with the next
 // batch, or lost in a crash.
 //
-// Append blocks for one write and one fdatasync per batch, and for as long as there is no room and Options.Wait says to
-// wait. It retains entries, which must not be modified afterwards. Its errors are final (mostly a FatalError): the
-// process must stop.
+// Append blocks for one write and one fdatasync per batch, and while there is no room and Options.Wait says to wait. It
+// retains entries, which must not be modified afterwards. Its errors are final (mostly a FatalError): the process must
+// stop.
 func (l *Log) Append(hs *raftpb.HardState, entries []*raftpb.Entry, mustSync bool) error {
 	l.write.Lock()
 	defer l.write.Unlock()
@@ -109,7 +109,7 @@ func (l *Log) Append(hs *raftpb.HardState, entries []*raftpb.Entry, mustSync boo
 	return l.fail(l.appendBatches(hard, entries))
 }
 
-// WritingFor returns for how long the write under way has taken; 0 if there is none, or if it waits for room. It never
+// WritingFor returns how long the write under way has taken; 0 if there is none, or if it waits for room. It never
 // blocks.
 func (l *Log) WritingFor() time.Duration { return l.writing.took() }
 
@@ -178,7 +178,7 @@ func (l *Log) appendBatches(hard hardState, entries []*raftpb.Entry) error {
 }
 
 // appendBatch writes a frame. If there is no room, it frees some; if that isn't enough, it uses the active segment's
-// margin for a batch without data, and waits with any other one.
+// margin for a batch without data, and waits with any other batch.
 func (l *Log) appendBatch(hard hardState, entries []*raftpb.Entry) error {
 	for {
 		err := l.ample(func() error { return l.tryBatch(hard, entries, l.margin()) })
@@ -196,15 +196,15 @@ func (l *Log) appendBatch(hard hardState, entries []*raftpb.Entry) error {
 }
 
 const (
-	// marginMax is how many bytes at the end of a segment are left for batches without data, for which there is no
-	// other room: what a server writes when it starts, votes, and begins a term. So a server that starts on a full disk
+	// marginMax is how many bytes at the end of a segment are reserved for batches without data when there is no other
+	// room: those that a server writes when it starts, votes, and begins a term. So a server that starts on a full disk
 	// comes up and serves reads. A start takes about 2 KiB.
 	marginMax = 64 << 10
-	// marginShare is the share of a small segment that is left for them.
+	// marginShare is the share of a small segment that is reserved for them.
 	marginShare = 16
 )
 
-// margin returns how many bytes of the active segment are left for batches without data.
+// margin returns how many bytes of the active segment are reserved for batches without data.
 func (l *Log) margin() int64 {
 	return min(int64(l.active.size)/marginShare, marginMax) / sectorSize * sectorSize
 }
@@ -214,8 +214,8 @@ func hasData(entries []*raftpb.Entry) bool {
 	return slices.ContainsFunc(entries, func(e *raftpb.Entry) bool { return len(e.GetData()) > 0 })
 }
 
-// tryBatch writes a frame. If the frame doesn't fit in the active segment but for margin bytes, it first rolls to the
-// next one. After a RoomError nothing was appended, and the same can be tried again.
+// tryBatch writes a frame. If the frame doesn't fit in the active segment without its last margin bytes, it first rolls
+// to the next segment. After a RoomError nothing was appended, and the same can be tried again.
 func (l *Log) tryBatch(hard hardState, entries []*raftpb.Entry, margin int64) error {
 	need := int64(pad(frameSize(entries), sectorSize))
 	if need > frameSizeMax {
@@ -308,7 +308,7 @@ func (l *Log) placeLocked(r record, s *segment, off int64, size int) {
 // durable: so a log whose last segment is sealed is known to be incomplete.
 //
 // Sealing may lack room where overwriting needs some. Then the new segment stays, as next, and another attempt only
-// seals: a crash in between leaves what a crash before the seal leaves anyway.
+// seals: a crash in between leaves the same state as a crash before the seal.
 func (l *Log) roll() error {
 	if l.next == nil {
 		spare, err := l.spares.take(l.nextSize(), l.firstSize())

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// memInode is one file of a MemFS: what reads see, what the disk holds, and the sectors in which
-// these may differ.
+// memInode is one file of a MemFS: the content that reads see, the disk's content, and the
+// sectors in which these may differ.
 type memInode struct {
 	name  string // its last name
 	cache []byte
@@ -28,7 +28,7 @@ func (n *memInode) resize(size int64) {
 	if int(size) > old {
 		clear(n.cache[old:])
 		for s := int64(old) / sectorSize; s*sectorSize < size; s++ {
-			n.dirty[s] = true // now zeros, but the disk may hold what was there before a truncation
+			n.dirty[s] = true // now zeros, but the disk may still hold the content before a truncation
 		}
 	}
 	n.sizePending = true
@@ -44,8 +44,8 @@ func (n *memInode) write(p []byte, off int64) {
 	}
 }
 
-// sync writes the dirty sectors of the cache to the disk. Only those: what an earlier failed sync
-// dropped stays lost.
+// sync writes the dirty sectors of the cache to the disk. Only those: sectors that an earlier
+// failed sync dropped stay lost.
 func (n *memInode) sync() {
 	n.disk = resized(n.disk, len(n.cache))
 	for s := range n.dirty {
@@ -74,7 +74,7 @@ func (n *memInode) evict() {
 	}
 }
 
-// crashed returns the content after a power cut: that of the disk, with some of the dirty sectors.
+// crashed returns the content after a power cut: the disk's, with some of the dirty sectors.
 func (n *memInode) crashed(rng *rand.Rand) []byte {
 	size := len(n.disk)
 	if n.sizePending && rng.IntN(2) == 0 {

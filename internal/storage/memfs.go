@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// MemFS is a file system in memory that records what is durable and what is not:
+// MemFS is a file system in memory that records what is durable and what isn't:
 //
 //   - a write reaches the cache that reads see; Fdatasync copies it to the disk,
 //     in sectors of 512 bytes;
@@ -30,19 +30,19 @@ import (
 type MemFS struct {
 	// Hook, if set, is called before each call. If it returns an error, that is the result of the
 	// call, and the call is not carried out, except that a failing write first writes the bytes of a
-	// ShortWrite, and a failing fdatasync drops what was pending. Hook may call CrashClone. Set it
-	// while no call is in progress.
+	// ShortWrite, and a failing fdatasync drops the pending sectors. Hook may call CrashClone. Set
+	// it while no call is in progress.
 	Hook func(Call) error
 	// Budget, if not zero, is the size of the disk in bytes; calls that exceed it fail with ENOSPC.
 	Budget uint64
 	// Full is the error of calls that exceed Budget or FilesMax, ENOSPC if nil; for a quota it is EDQUOT.
 	Full error
-	// Quota makes Free and Files not tell of Budget and FilesMax, as with a quota.
+	// Quota makes Free and Files hide Budget and FilesMax, as with a quota.
 	Quota bool
 	// FilesMax, if not zero, is how many files the disk can have.
 	FilesMax uint64
-	// CopyOnWrite makes overwriting need as much room as writing: a write succeeds only if the disk has room for all of
-	// it besides what is there.
+	// CopyOnWrite makes overwriting need as much room as writing: a write succeeds only if the disk has room for all of it
+	// in addition to its content.
 	CopyOnWrite bool
 	// LieAboutSync makes Fdatasync and SyncDir report success and do nothing.
 	LieAboutSync bool
@@ -226,7 +226,7 @@ func (m *MemFS) MkdirAll(dir string) error {
 	return nil
 }
 
-// Free returns what is left of Budget; without a Budget the disk has 1 TiB and is empty.
+// Free returns the rest of Budget; without a Budget the disk has 1 TiB and is empty.
 func (m *MemFS) Free(string) (free, total uint64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -237,7 +237,7 @@ func (m *MemFS) Free(string) (free, total uint64, err error) {
 	return m.Budget - min(used, m.Budget), m.Budget, nil
 }
 
-// Files returns what is left of FilesMax, or zeros.
+// Files returns the rest of FilesMax, or zeros.
 func (m *MemFS) Files(string) (free, total uint64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -293,7 +293,7 @@ func (m *MemFS) CrashClone(rng *rand.Rand) *MemFS {
 	return m.cloneLocked(names, func(inode *memInode) []byte { return inode.crashed(rng) })
 }
 
-// Reboot returns the file system as the next process finds it if only the process died: with every
+// Reboot returns the file system that the next process finds if only the process died: with every
 // name and, unless the cache was dropped, every byte, synced or not.
 func (m *MemFS) Reboot() *MemFS {
 	m.mu.Lock()
@@ -342,9 +342,9 @@ func (m *MemFS) Clone() *MemFS {
 	return m.cloneLocked(m.names, func(inode *memInode) []byte { return slices.Clone(inode.cache) })
 }
 
-// Damage replaces a file's content, in the cache and on the disk, by the result of change, to
-// simulate bit rot. If change returns nil, the file is removed; a file that doesn't exist is
-// created.
+// Damage replaces a file's content, in the cache and on the disk, with the result of change,
+// to simulate bit rot. If change returns nil, the file is removed; a file that doesn't exist
+// is created.
 func (m *MemFS) Damage(name string, change func([]byte) []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -127,14 +127,14 @@ func (f osFile) Size() (int64, error) {
 	return st.Size(), nil
 }
 
-// Files returns how many files can still be created in dir's file system, and how many it can have, 0 if it doesn't
-// say, as btrfs.
+// Files returns how many files can still be created in dir's file system, and how many it can have, or 0 if it doesn't
+// say, like btrfs.
 func (OS) Files(dir string) (free, total uint64, err error) {
 	st, err := statfs(dir)
 	return st.Ffree, st.Files, err
 }
 
-// Free returns how many bytes this process may still use in dir's file system, and the size of that.
+// Free returns how many bytes this process may still use in dir's file system, and the file system's size.
 func (OS) Free(dir string) (free, total uint64, err error) {
 	st, err := statfs(dir)
 	return st.Bavail * uint64(st.Bsize), st.Blocks * uint64(st.Bsize), err

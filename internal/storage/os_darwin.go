@@ -20,8 +20,8 @@ func (f osFile) Direct(on bool) bool { return false }
 // DropCache does nothing: this system has no such call.
 func (f osFile) DropCache() error { return nil }
 
-// InPlace returns true: as long as nobody takes snapshots, this system overwrites in place.
+// InPlace returns true: without snapshots of the file system, this system overwrites in place.
 func (f osFile) InPlace(bool) bool { return true }
 
-// CopiesOnWrite returns "": as long as nobody takes snapshots, this system overwrites in place.
+// CopiesOnWrite returns "": without snapshots of the file system, this system overwrites in place.
 func CopiesOnWrite(string) string { return "" }

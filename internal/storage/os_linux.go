@@ -82,10 +82,10 @@ const (
 // flagNoCOW is FS_NOCOW_FL of linux/fs.h, which chattr calls C.
 const flagNoCOW = 0x00800000
 
-// InPlace reports whether overwriting needs no more room. On btrfs that is so for files with the attribute C, which can
-// be set while a file is empty; the journal of systemd has it too. It turns off btrfs's checksums of the file, and this
-// package has its own. A snapshot of the subvolume, or a reflink (on XFS too), makes the next write of each block need
-// room all the same; that can't be seen here.
+// InPlace reports whether overwriting needs no more room. On btrfs that holds for files with the attribute C, which can
+// be set while a file is empty; systemd's journal has it too. The attribute turns off btrfs's checksums of the file,
+// but this package has its own. A snapshot of the subvolume, or a reflink (on XFS too), makes the next write of each
+// block need room anyway; InPlace can't see that.
 func (f osFile) InPlace(ask bool) bool {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
@@ -105,8 +105,8 @@ func (f osFile) InPlace(ask bool) bool {
 	return unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, int(flags|flagNoCOW)) == nil
 }
 
-// CopiesOnWrite returns the name of dir's file system if overwriting a file there needs room whatever is done, so that
-// the log can stop growing while it has written space left; else "".
+// CopiesOnWrite returns the name of dir's file system if overwriting a file there always needs room, so that the log
+// may stop growing while it still has written space; else "".
 func CopiesOnWrite(dir string) string {
 	st, err := statfs(dir)
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 // SnapshotsKept is how many verified snapshots a server keeps unless told otherwise.
 const SnapshotsKept = 3
 
-// KeepAll, as the number of snapshots to keep, makes Purge remove nothing as long as there is
+// KeepAll, as the number of snapshots to keep, makes Purge remove nothing while there is
 // space.
 const KeepAll = math.MaxInt
 
 // Purge removes all but the newest keep verified snapshots, and the log segments that only have
 // entries up to the oldest snapshot kept. If keep is less than 1, it means SnapshotsKept. If space
-// is short (SpaceState.Short), only one snapshot is kept, whatever keep says. Snapshots that have
+// is short (SpaceState.Short), Purge keeps only one snapshot, whatever keep is. Snapshots that have
 // not been verified since Open are read and verified first; a damaged one does not count. Purge may
 // take seconds, but delays an Append only for as long as one removal takes. It returns how many
 // snapshots and segments it removed.
@@ -124,8 +124,8 @@ func (l *Log) purge(index uint64) (int, error) {
 	return len(void), l.retire(void) // its syncs take time, for which readers need not wait
 }
 
-// purgeNow removes the segments that are superfluous after the newest verified snapshot. An Append
-// that finds the disk full calls it, holding write. It reports whether there were any.
+// purgeNow removes the segments that are superfluous after the newest verified snapshot, and
+// reports whether there were any. An Append that finds the disk full calls it, holding write.
 func (l *Log) purgeNow() (bool, error) {
 	l.mu.RLock()
 	index := l.snapshot.Index

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// recovery is the state of one Open while it recovers what the disk holds. First it only reads
+// recovery is the state of one Open while it recovers the disk's content. First it only reads
 // (list, verify, replay, connect); then, if nothing is wrong, it changes the disk (repair).
 type recovery struct {
 	*Log
@@ -30,7 +30,7 @@ type recovery struct {
 
 func (d *Dir) recover() error {
 	for _, dir := range d.dirs() {
-		// What the last process renamed or removed may be visible but not durable yet.
+		// Renames and removals of the last process may be visible but not durable yet.
 		if err := d.fs.SyncDir(dir); err != nil {
 			return &FatalError{"sync directory", dir, err}
 		}
@@ -50,7 +50,7 @@ func newRecovery(d *Dir) *recovery {
 		holdings: map[string]*holding{}}
 }
 
-// read finds out what the disk holds, and changes nothing. Without segments, the directories are new.
+// read reads the disk's content, and changes nothing. Without segments, the directories are new.
 func (r *recovery) read() error {
 	for _, dir := range r.dir.dirs() {
 		if err := r.list(dir); err != nil {
@@ -242,7 +242,7 @@ func (d *Dir) verify(index uint64) (Meta, error) {
 }
 
 // connect finds the newest verified snapshot. It checks that the log continues from it, and that
-// the log has everything that the snapshot and the HardState prove to have been in it.
+// the log has everything that it must have had according to the snapshot and the HardState.
 func (r *recovery) connect() error {
 	active := r.segments[len(r.segments)-1]
 	for _, index := range slices.Backward(slices.Sorted(maps.Keys(r.dir.snapshots))) {
@@ -280,8 +280,7 @@ func (r *recovery) connect() error {
 }
 
 // passOver records the error of a damaged snapshot and returns nil, so that an older snapshot is
-// tried. It returns an error of reading, which is no damage: the next start may be able to read the
-// file.
+// tried. It returns a read error, which isn't damage: the next start may be able to read the file.
 func (r *recovery) passOver(err error) error {
 	damage := (*DamageError)(nil)
 	switch {
@@ -297,8 +296,8 @@ func (r *recovery) passOver(err error) error {
 	return nil
 }
 
-// repair makes the directory ready for appends. What recovery decided becomes durable before
-// anything relies on it.
+// repair makes the directory ready for appends. Decisions of the recovery become durable
+// before anything relies on them.
 func (r *recovery) repair() error {
 	for _, s := range r.void {
 		s.file.Close()

@@ -64,8 +64,8 @@ func (r *recovery) replaySegment(s, next *segment) error {
 	return nil
 }
 
-// endAt is called when no valid frame follows the last one in the last segment. It finds out
-// whether the log ends there, and why.
+// endAt is called when no valid frame follows the last one in the last segment. It
+// determines whether the log ends there, and why.
 func (r *recovery) endAt(s *segment, fault string) error {
 	last, err := r.window.bytes(r.lastFrame, r.lastFrame, r.end-r.lastFrame)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // A Report describes a log entry that caused a panic when it was applied. It is stored in the log's
-// directory in two files: entry-N.report, a text for people whose first lines identify the entry,
+// directory in two files: entry-N.report, a text for humans whose first lines identify the entry,
 // and entry-N.raw, the entry's bytes.
 //
 //	zooid entry report
@@ -47,7 +47,7 @@ const (
 	reportHead   = "zooid entry report\nformat 1\n"
 
 	// reportsMax bounds the reports in the log's directory: each takes the size of an entry, and
-	// nobody reads more of them.
+	// more wouldn't be read.
 	reportsMax = 16
 	// reportSizeMax bounds a report's file. A stack, or a description of an entry with thousands of
 	// requests, is cut to fit.
@@ -85,7 +85,7 @@ func (h *Hash) parse(text string) bool {
 }
 
 // KeepReport stores a report and its entry in the log's directory, and returns the report's path.
-// If there is a report on the same entry from an earlier start, it stays as it is, and kept is
+// If there is a report on the same entry from an earlier start, it stays unchanged, and kept is
 // false.
 func (d *Dir) KeepReport(r Report) (path string, kept bool, err error) {
 	r.Cluster, r.Hash = d.log.cluster, HashEntry(r.Data)

@@ -7,9 +7,9 @@ import (
 )
 
 // A file system may have no room in three ways: no bytes are left (ENOSPC), no file can be created although bytes are
-// left (ENOSPC too), or a quota is used up (EDQUOT). All three are one class of error, which this file decides on, and
+// left (ENOSPC too), or a quota is used up (EDQUOT). All three are one class of error, which this file defines, and
 // which everything in this package treats alike. statfs shows the first, on most file systems the second, and never the
-// third. So only an attempt tells: a file system has room if the next spare and the reserve could be made.
+// third. So only an attempt shows: a file system has room if the next spare and the reserve could be made.
 //
 //	what fails                    what is known                                      what happens
 //	create, allocate, rename      nothing was done                                   RoomError: try again when there is room
@@ -21,9 +21,9 @@ import (
 //	sync of a segment or of a     nothing, then or later: a second sync may          FatalError: the process ends, and Open
 //	directory                     succeed without writing what the first one lost    reads what is on the disk
 //
-// No sync is ever repeated. A write is repeated only before the sync that is to make it durable, and with the same
-// bytes, so that it leaves nothing of the attempt before. Some file systems (NFS) report with a write that an earlier
-// one found no room; all earlier ones of a segment were synced, so it can only be an earlier part of the same write.
+// No sync is ever repeated. A write is repeated only before the sync that makes it durable, and with the same bytes, so
+// that it overwrites the previous attempt. Some file systems (NFS) report with a write that an earlier one found no
+// room; all earlier writes of a segment were synced, so that can only be an earlier part of the same write.
 
 // RoomError says that a call failed because its file system has no room: no bytes, no inodes, or no
 // more of a quota. Nothing that was durable is lost, and the same can be tried again. Find it with
@@ -43,7 +43,8 @@ func (e *RoomError) Unwrap() error { return e.Err }
 // NoRoom reports whether err says that a file system has no room: no bytes, no inodes, or no more of a quota.
 func NoRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
-// failure returns the error of a call on a file of the log: a RoomError if it can be tried again, else a FatalError.
+// failure returns the error of a call on a file of the log: a RoomError if the call can be tried again, else a
+// FatalError.
 func failure(op, file string, err error) error {
 	if NoRoom(err) {
 		return &RoomError{op, file, err}
@@ -70,7 +71,7 @@ func (l *Log) makeRoom() (bool, error) {
 	return l.spares.giveUp(0)
 }
 
-// ample repeats try as long as it lacks room and something can be freed. The caller holds write.
+// ample repeats try while it lacks room and something can be freed. The caller holds write.
 func (l *Log) ample(try func() error) error {
 	for {
 		err := try()
@@ -88,8 +89,8 @@ func (l *Log) ample(try func() error) error {
 	}
 }
 
-// awaitRoom waits for a while with write unlocked, and reports whether the write that lacks room is to be tried again.
-// Such a write isn't one that the disk delays, so it doesn't count in WritingFor.
+// awaitRoom waits for a while with write unlocked, and reports whether to try the write that lacks room again. The disk
+// doesn't delay such a write, so WritingFor doesn't count it.
 func (l *Log) awaitRoom() bool {
 	if l.wait == nil || l.closing {
 		return false

@@ -89,7 +89,7 @@ type segment struct {
 	segmentHeader
 	path string
 	file File
-	// inPlace says that what was written can be overwritten without more room.
+	// inPlace says that written data can be overwritten without more room.
 	inPlace bool
 	// last is the highest index ever written to this segment, or prev.index.
 	last uint64
@@ -132,7 +132,7 @@ func (l *Log) newSegment(spare string, h segmentHeader, hard hardState) (_ *segm
 		return nil, 0, l.spares.spoiled(spare, failure("write", spare, err))
 	}
 	if err := f.Fdatasync(); err != nil {
-		if NoRoom(err) { // nothing relies on this file, but it isn't to be synced again
+		if NoRoom(err) { // nothing relies on this file, but it must not be synced again
 			return nil, 0, errors.Join(failure("fdatasync", spare, err), l.fs.Remove(spare))
 		}
 		return nil, 0, &FatalError{"fdatasync", spare, err}

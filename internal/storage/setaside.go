@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Setting aside moves the files of this package out of a data directory, so that a person can look
-// at them and the server starts like one with an empty disk. Nothing is deleted, and files that
+// Setting aside moves the files of this package out of a data directory, so that an operator can
+// examine them and the server starts as with an empty disk. Nothing is deleted, and files that
 // aren't this package's (myid, secrets, notes) stay.
 //
 // A crash in between would leave only a part of the files moved, or those of only one of two
 // directories. So a mark in each directory says that the move isn't finished, and FinishSetAside
 // continues it. The mark in the data directory is the first to be made and the first to be removed:
-// while it exists, everything in both directories is to be moved.
+// while it exists, everything in both directories must be moved.
 
 const (
 	asidePrefix = "aside-"
@@ -133,7 +133,7 @@ func moveAside(dir, to string) error {
 }
 
 // OwnFile reports whether a file name in a data directory is one of this package's, and whether it
-// is that of a log segment.
+// is a log segment's.
 func OwnFile(name string) (segment, own bool) {
 	_, segment = numbered(name, segmentSuffix)
 	return segment, ours(name)

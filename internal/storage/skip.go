@@ -13,8 +13,8 @@ import (
 )
 
 // A Skip is an operator's decision not to apply the log entry with that hash. It is stored in the
-// log's directory in a file entry-N.skip, for as long as the log exists: a server that applies the
-// log again skips the entry again.
+// log's directory in a file entry-N.skip while the log exists: a server that applies the log again
+// skips the entry again.
 //
 //	zooid skipped entry
 //	format 1

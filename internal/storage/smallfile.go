@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// replaceFile durably replaces a file's content by b. After a crash the file has either its former
-// content or b.
+// replaceFile durably replaces a file's content with b. After a crash the file has either its
+// former content or b.
 func replaceFile(fsys FS, path string, b []byte) error {
 	f, err := fsys.Create(path + tmpSuffix)
 	if err != nil {

@@ -56,7 +56,7 @@ func (s *Snapshot) Chunks() int { return len(s.chunks) }
 // RawSize returns the size of all chunks, decompressed, in bytes.
 func (s *Snapshot) RawSize() int64 { return s.raw }
 
-// Size returns the file's length, which is what a peer receives.
+// Size returns the file's length, the number of bytes that a peer receives.
 func (s *Snapshot) Size() int64 { return s.size }
 
 // ReadAt reads the bytes of the file, for sending them to a peer, from any offset.
@@ -66,7 +66,7 @@ func (s *Snapshot) ReadAt(p []byte, off int64) (int, error) { return s.file.Read
 func (s *Snapshot) Close() error { return s.file.Close() }
 
 // Load verifies and decompresses all chunks and passes each to take, in order. take returns memory
-// for the next chunk: that of the chunk if it no longer needs it, or nil. Load stops at the first
+// for the next chunk: the chunk's if take no longer needs it, or nil. Load stops at the first
 // error.
 func (s *Snapshot) Load(take func(chunk []byte) (memory []byte, err error)) error {
 	var stored, raw []byte
@@ -131,7 +131,7 @@ func readFull(f io.ReaderAt, p []byte, off int64) error {
 }
 
 // PeekSnapshot opens the newest snapshot of a data directory that need not be open, so that it can
-// be read while Open verifies everything. Open may reject that snapshot: what was read counts only
+// be read while Open verifies everything. Open may reject that snapshot: its content counts only
 // if NewestSnapshot then returns the same Meta. The error is fs.ErrNotExist if there is none.
 func PeekSnapshot(fsys FS, dir string) (*Snapshot, error) {
 	all, err := SnapshotIndexes(fsys, dir)

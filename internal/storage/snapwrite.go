@@ -95,7 +95,7 @@ func (w *SnapshotWriter) create() (File, error) {
 }
 
 // snapshotFailed returns the error of a snapshot. Any disk error other than a lack of room becomes
-// fatal for the log. Nothing relies on the file yet, so that goes for its syncs too.
+// fatal for the log. Nothing relies on the file yet, so that holds for its syncs too.
 func (d *Dir) snapshotFailed(op, file string, err error) error {
 	if NoRoom(err) {
 		return fmt.Errorf("snapshot given up; make room and try again: %w", &RoomError{op, file, err})
@@ -107,8 +107,8 @@ func (d *Dir) snapshotFailed(op, file string, err error) error {
 const lendShare = 2
 
 // borrow releases the reserve for a snapshot of this server's own state, and reports whether that has freed anything.
-// On a full disk a snapshot is what frees space for good: the log before it is removed, and then the reserve is held
-// again (SpaceState). A snapshot that would take most of the reserve doesn't get it, because the log needs it more.
+// On a full disk only a snapshot frees space for good: the log before it is removed, and then the reserve is held again
+// (SpaceState). A snapshot that would take most of the reserve doesn't get it, because the log needs it more.
 func (w *SnapshotWriter) borrow() bool {
 	d := w.dir
 	d.mu.Lock()
@@ -121,7 +121,7 @@ func (w *SnapshotWriter) borrow() bool {
 	return d.space.release()
 }
 
-// lent says that the reserve is released for w, or not any more.
+// lent says that the reserve is released for w, or no longer is.
 func (w *SnapshotWriter) lent(on bool) {
 	if w.lends != on {
 		w.lends = on
@@ -137,7 +137,7 @@ func (w *SnapshotWriter) takeSpare() (err error) {
 	return err
 }
 
-// giveSpare gives back what takeSpare took.
+// giveSpare returns the spare that takeSpare took.
 func (w *SnapshotWriter) giveSpare() {
 	if w.spare != "" {
 		w.dir.log.spares.spoiled(w.spare, nil)
@@ -260,8 +260,8 @@ func (w *SnapshotWriter) finish() error {
 }
 
 // Verify makes a snapshot that came from a peer durable, verifies it and takes the room that Install needs for the log,
-// so that Install doesn't have to. It isn't a snapshot of the Dir yet. The caller closes the result. After an error
-// that is not a FatalError the log can be used further.
+// so that Install doesn't have to. The result isn't a snapshot of the Dir yet; the caller closes it. After an error
+// that is not a FatalError the log remains usable.
 func (w *SnapshotWriter) Verify() (*Snapshot, error) {
 	if w.done {
 		return nil, ErrClosed
@@ -283,7 +283,7 @@ func (w *SnapshotWriter) Verify() (*Snapshot, error) {
 }
 
 // Commit completes the snapshot, verifies it by reading it back, and makes it the newest one. After
-// an error that is not a FatalError the snapshot does not exist, and the log can be used further.
+// an error that is not a FatalError the snapshot does not exist, and the log remains usable.
 func (w *SnapshotWriter) Commit() error {
 	d := w.dir
 	d.maintain.Lock()
@@ -318,8 +318,8 @@ func (d *Dir) noteSnapshotSize(n int64) {
 	d.mu.Unlock()
 }
 
-// rename gives the file its final name, durably. After a RoomError it has the former name, and rename can be called
-// again.
+// rename gives the file its final name, durably. After a RoomError the file has its former name, and rename can be
+// called again.
 func (w *SnapshotWriter) rename() error {
 	w.work.begin()
 	defer w.ended()
@@ -333,7 +333,7 @@ func (w *SnapshotWriter) rename() error {
 	return nil
 }
 
-// Abort removes what was written. After Commit, Install or another Abort it does nothing.
+// Abort removes the unfinished file. After Commit, Install or another Abort it does nothing.
 func (w *SnapshotWriter) Abort() error {
 	if w.done {
 		return nil
@@ -342,7 +342,7 @@ func (w *SnapshotWriter) Abort() error {
 	w.work.begin()
 	defer w.ended()
 	w.giveSpare()
-	if w.lends { // the next one isn't smaller: the reserve isn't released again in vain
+	if w.lends { // the next snapshot isn't smaller, so the reserve isn't released for it in vain
 		w.dir.noteSnapshotSize(w.off)
 	}
 	defer w.lent(false)
@@ -357,7 +357,7 @@ func (w *SnapshotWriter) close() {
 	w.file.Close()
 }
 
-// ended says that the disk is done, for good if the writer is closed.
+// ended says that the disk's work is done, for good if the writer is closed.
 func (w *SnapshotWriter) ended() {
 	w.work.end()
 	if w.done {

@@ -25,8 +25,7 @@ const (
 	// addition to the reserve.
 	roomSegments = 8
 	// filesRefuse is how many files must still fit before writes are refused: the next segment, a snapshot and the
-	// small files beside them, of this server and of others on the same file system. filesWarn is where the operator is
-	// told.
+	// accompanying small files, of this server and of others on the same file system. At filesWarn the operator is told.
 	filesRefuse = 16
 	filesWarn   = 128
 	// shortFactor defines when space is short: if less is free than shortFactor times the space at
@@ -77,8 +76,9 @@ func (d *Dir) checkRoom() error {
 		d.log.path, total, free, need, syscall.ENOSPC)
 }
 
-// RoomFor returns an error if a file of size bytes that a peer wants to send doesn't fit into the free space beside the
-// reserve. The sizes of the log and of other files may change meanwhile: it is a check before the work, not a promise.
+// RoomFor returns an error if a file of size bytes that a peer wants to send doesn't fit into the free space without
+// the reserve. The sizes of the log and of other files may change meanwhile: RoomFor is a check before the work, not a
+// promise.
 func (d *Dir) RoomFor(size int64) error {
 	if size < 0 {
 		return fmt.Errorf("a file of %d bytes", size)
@@ -131,13 +131,13 @@ type SpaceLevel int
 const (
 	SpaceOK     SpaceLevel = iota
 	SpaceWarn              // tell the operator
-	SpaceRefuse            // accept no writes from clients; what raft itself has to write still fits
+	SpaceRefuse            // accept no writes from clients; raft's own writes still fit
 )
 
 // SpaceState is the free space and its consequences.
 type SpaceState struct {
 	Free, Total           uint64 // bytes
-	FilesFree, FilesTotal uint64 // how many files can be created, and how many there can be; 0 if that isn't known
+	FilesFree, FilesTotal uint64 // how many files can be created, and how many there can be; 0 if unknown
 	Level                 SpaceLevel
 	// Denied says that the file system shows room, but a spare or the reserve could not be made, or a write of the log
 	// waits: because of a quota, for example.
@@ -153,8 +153,8 @@ type SpaceState struct {
 }
 
 // space watches the free space and holds the reserve: a file that only occupies space. The file is
-// removed when a new segment doesn't fit any more, so that a HardState or a few entries from a
-// leader can still be written.
+// removed when a new segment no longer fits, so that a HardState or a few entries from a leader
+// can still be written.
 type space struct {
 	fs     FS
 	path   string
@@ -166,7 +166,7 @@ type space struct {
 }
 
 // adopt takes over the reserve of the previous process, or creates one. A disk that is too full for
-// that is no error.
+// it is no error.
 func (s *space) adopt(held bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,7 +208,7 @@ func (s *space) release() bool {
 	return s.fs.Remove(filepath.Join(s.path, reserveName)) == nil
 }
 
-// lend says that a snapshot takes the place of the reserve, or doesn't any more.
+// lend says that a snapshot uses the reserve's space, or no longer does.
 func (s *space) lend(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,7 +219,7 @@ func (s *space) lend(on bool) {
 	}
 }
 
-// lacksRoom reports whether the log lacks room, whatever statfs says.
+// lacksRoom reports whether the log lacks room, regardless of statfs.
 func (d *Dir) lacksRoom() bool {
 	s := &d.log.spares
 	s.mu.Lock()
@@ -228,7 +228,7 @@ func (d *Dir) lacksRoom() bool {
 }
 
 // SpaceState returns how much room there is, on the fuller disk if the log has one of its own. It
-// should be called once a second, because it also acts: on a disk that is nearly full it gives up
+// should be called once a second, because it also acts: on a disk that is nearly full it removes
 // spare segments, and as soon as there is room again it restores the reserve.
 func (d *Dir) SpaceState() (SpaceState, error) {
 	state, err := d.look()
@@ -338,7 +338,7 @@ func (s *space) hold() (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lent > 0 {
-		return false, nil // the snapshot gives it back, and then there is room or not
+		return false, nil // the snapshot returns it; only then it shows whether there is room
 	}
 	err := s.holdLocked()
 	return s.held || s.limits.ReserveBytes < 0, err

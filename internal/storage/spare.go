@@ -36,15 +36,15 @@ type spares struct {
 	made    int           // number of the next spare's name
 	making  chan struct{} // not nil while a spare is being made; closed when that is done
 	fault   error         // why the last spare could not be made
-	wanted  int64         // size of the spare to try next after one could not be made for lack of room, else 0
+	wanted  int64         // after a lack of room: size of the spare to try next; else 0
 	least   int64         // no smaller one shows that there is room
 	waited  uint64
 	frugal  bool // there is hardly any room: no spares are made or kept, and a roll makes a small segment
 	stopped bool
 }
 
-// adopt takes over the spares of an earlier process. It removes those that are larger than segments
-// on this disk may be, and those beyond sparesMax.
+// adopt takes over the spares of an earlier process. It removes those larger than this disk's
+// segments may be, and those beyond sparesMax.
 func (s *spares) adopt(names []string) error {
 	for _, name := range names {
 		var n int
@@ -107,8 +107,8 @@ func (s *spares) beginLocked(size int64) (work func()) {
 	}
 }
 
-// lackedLocked notes that there was no room for a spare of a size. The next ones that are tried are smaller, down to a
-// quarter: a quota that statfs doesn't show may be too small for the segments that suit the disk.
+// lackedLocked records that there was no room for a spare of a size. The next ones that are tried are smaller, down to
+// a quarter: a quota that statfs doesn't show may be too small for the segments that suit the disk.
 func (s *spares) lackedLocked(size int64) {
 	if s.wanted == 0 {
 		s.least = max(size/4, min(size, firstSegmentSize))
@@ -116,8 +116,7 @@ func (s *spares) lackedLocked(size int64) {
 	s.wanted = max(size/2/sectorSize*sectorSize, s.least)
 }
 
-// lacking reports whether there is no room for the next spare, as far as that is known. If so, it tries
-// again in the background.
+// lacking reports whether the next spare is known to lack room. If so, it tries again in the background.
 func (s *spares) lacking() bool {
 	s.mu.Lock()
 	lacks := s.wanted > 0
@@ -164,7 +163,7 @@ func (s *spares) take(size, least int64) (string, error) {
 	return name, nil
 }
 
-// spoiled keeps a spare that take returned and that could not become a segment because of err. It returns err.
+// spoiled keeps a spare, returned by take, that could not become a segment because of err. It returns err.
 func (s *spares) spoiled(name string, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,8 +214,9 @@ func (s *spares) stop() {
 	s.wait()
 }
 
-// failed returns the error for which the last spare could not be made, unless the disk was full.
-// Nothing depended on that file, but a disk that fails one write can't be trusted with the next.
+// failed returns the error because of which the last spare could not be made, unless the disk
+// was full. Nothing depended on that file, but a disk that fails one write can't be trusted with
+// the next.
 func (s *spares) failed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,9 +227,9 @@ func (s *spares) failed() error {
 }
 
 // retire keeps a purged segment's file as a spare, or removes it if there are enough spares, it is too small or it
-// can't be overwritten in place. Where there is hardly any room, one of any size is kept: the next segment then needs
-// none. The new name is durable before the file can be written again: a crash must not leave new content under the old
-// name.
+// can't be overwritten in place. Where there is hardly any room, a spare of any size is kept, so that the next segment
+// needs no room. The new name is durable before the file can be written again: a crash must not leave new content under
+// the old name.
 //
 // mu is not held during the disk operations, because an Append needs it.
 func (s *spares) retire(path string, size, wanted int64, inPlace bool) error {

@@ -14,7 +14,7 @@ import (
 var ErrTailLost = errors.New("the log goes on elsewhere: what comes next was removed before it was read")
 
 // A Tail reads the log of a data directory while a server writes it, batch by batch, without
-// changing or locking anything. What it reads may not be durable yet.
+// changing or locking anything. The batches may not be durable yet.
 type Tail struct {
 	fs   FS
 	dir  string
@@ -43,7 +43,7 @@ func (t *Tail) Close() error {
 // Read calls visit for each batch, and for the beginning of each segment, that it has not read yet.
 // It returns at the first batch that isn't complete, perhaps because it is being written; the next
 // call continues there. If visit returns an error, Read stops, and the next call continues after
-// the batch that visit was given. After any other error the Tail can't be used further.
+// visit's batch. After any other error the Tail is unusable.
 func (t *Tail) Read(visit func(LogStep) error) error {
 	for {
 		whole, err := t.frame()
@@ -128,8 +128,8 @@ func (t *Tail) roll() (next bool, err error) {
 	return t.open(numbers[at], there)
 }
 
-// open opens a segment, which must follow what was read. more says that the previous segment still
-// exists, and may have new batches.
+// open opens a segment, which must continue the previous one. more says that the previous segment
+// still exists, and may have new batches.
 func (t *Tail) open(number uint64, more bool) (bool, error) {
 	f, err := t.fs.OpenRead(filepath.Join(t.dir, segmentName(number)))
 	if err != nil {

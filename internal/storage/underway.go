@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// An underWay knows since when the disk has been at work on something. It never blocks.
+// An underWay knows since when an operation of the disk has been under way. It never blocks.
 type underWay struct {
 	from  time.Time    // when counting began
 	since atomic.Int64 // ns from then to the begin of the work; 0 if there is none
@@ -18,7 +18,7 @@ func (u *underWay) begin() { u.since.Store(max(1, int64(time.Since(u.from)))) }
 // end reports whether there was work.
 func (u *underWay) end() bool { return u.since.Swap(0) != 0 }
 
-// took returns for how long the work has been under way; 0 if there is none.
+// took returns how long the work has been under way; 0 if there is none.
 func (u *underWay) took() time.Duration {
 	since := u.since.Load()
 	if since == 0 {
@@ -57,8 +57,8 @@ func (f timedFile) Fdatasync() error {
 	return f.File.Fdatasync()
 }
 
-// SnapshotWritingFor returns for how long one operation of the disk for a snapshot's file has been under way, the
-// longest if several snapshots are written; 0 if there is none. It never waits for a disk.
+// SnapshotWritingFor returns how long one disk operation for a snapshot's file has been under way, the longest if
+// several snapshots are written; 0 if there is none. It never waits for a disk.
 func (d *Dir) SnapshotWritingFor() (longest time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -68,7 +68,7 @@ func (d *Dir) SnapshotWritingFor() (longest time.Duration) {
 	return longest
 }
 
-// watched says that a snapshot is being written, or not any more.
+// watched says that a snapshot is being written, or no longer is.
 func (d *Dir) watched(work *underWay, on bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

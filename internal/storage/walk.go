@@ -29,9 +29,9 @@ type LogStep struct {
 }
 
 // Walk reads the log of a data directory, without changing or locking anything, and calls visit for
-// each segment and each batch. It ends at the first batch that is not complete; Describe tells
-// whether that is the end of the log. If a server keeps its log elsewhere, dirs has both
-// directories. fsys nil means OS.
+// each segment and each batch. It ends at the first incomplete batch; Describe tells whether that
+// is the end of the log. If a server keeps its log elsewhere, dirs has both directories. fsys nil
+// means OS.
 func Walk(fsys FS, dirs []string, visit func(LogStep) error) error {
 	if fsys == nil {
 		fsys = OS{}
@@ -151,8 +151,8 @@ func PeekSnapshotAt(fsys FS, dir string, index uint64) (*Snapshot, error) {
 // A Torn is a batch at the end of the log that a crash has cut off.
 type Torn struct {
 	File   string
-	Offset int64  // where it begins
-	Bytes  []byte // the part of it that is there
+	Offset int64  // where the batch begins
+	Bytes  []byte // the existing part of the batch
 }
 
 // TornTail returns the torn batch at the log's end; File is "" if there is none. Describe must have

@@ -20,8 +20,8 @@ type Listed struct {
 // jute.maxbuffer.
 const deleteBatchBytes = 512 << 10
 
-// deleteTries bounds the attempts at a transaction that fails only because somebody
-// else deletes the same znodes.
+// deleteTries bounds the attempts at a transaction that fails only because another client
+// deletes the same znodes.
 const deleteTries = 5
 
 // ChangedError says that a znode has changed since it was read.
@@ -119,7 +119,7 @@ func Unchanged(a, b zk.Stat) bool {
 	return a.Czxid == b.Czxid && a.Mzxid == b.Mzxid && a.Version == b.Version && a.Aversion == b.Aversion
 }
 
-// Conflict reports whether err says that somebody else has changed something.
+// Conflict reports whether err says that another client has changed something.
 func Conflict(err error) bool {
 	_, changed := errors.AsType[*ChangedError](err)
 	return changed || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNotEmpty) ||

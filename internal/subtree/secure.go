@@ -27,8 +27,8 @@ type pendingACL struct {
 	aversion int32 // of the ACL it replaces
 }
 
-// NewSecurer asks the server who this session is. Servers before 3.7 can't answer;
-// temporary ACLs then admit everybody.
+// NewSecurer asks the server for this session's identities. Servers before 3.7 can't
+// answer; temporary ACLs then admit everybody.
 func NewSecurer(ctx context.Context, c *zk.Client) (*Securer, error) {
 	q := &Securer{c: c, Temporary: zk.WorldACL(zk.PermAll)}
 	ids, err := c.WhoAmI(ctx)

@@ -159,8 +159,8 @@ func (a *aclTable) release(i uint32) {
 	}
 }
 
-// fixACL returns what to store for the ACL at d's position, and moves d past it. If the ACL is invalid, ok is false in
-// the result; if it is malformed, d has an error.
+// fixACL returns the form to store of the ACL at d's position, and moves d past it. If the ACL is invalid, ok is false
+// in the result; if it is malformed, d has an error.
 func (t *Tree) fixACL(d *jute.Decoder, ids []jute.ID) (f aclFix) {
 	rest := d.Rest()
 	begin := d.Offset()

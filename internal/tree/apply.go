@@ -38,7 +38,7 @@ func (t *Tree) Apply(term, index uint64, batch []byte, visit func(*Result)) erro
 	return nil
 }
 
-// accepted panics if something that validate has decoded can't be decoded again: at that point a part of the entry is
+// accepted panics if something that validate has decoded can't be decoded again: by then a part of the entry is
 // applied.
 func accepted(err error) {
 	if err != nil {
@@ -53,7 +53,7 @@ const (
 	resultKeep  = 1024
 )
 
-// dropLarge drops memory that an unusually large request has left behind.
+// dropLarge drops the memory of an unusually large request.
 func (t *Tree) dropLarge() {
 	if cap(t.scratch) > scratchKeep {
 		t.scratch = nil

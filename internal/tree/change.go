@@ -124,8 +124,8 @@ func (t *Tree) Change() (c Change, ok bool) {
 	return c, c.ID != 0
 }
 
-// MembersVersion returns a number that differs for any two states of the membership and of the change in progress,
-// or 0 if there is neither.
+// MembersVersion returns a number that differs for any two states of the membership and the change in progress, or 0 if
+// there is neither.
 func (t *Tree) MembersVersion() int64 {
 	n := t.at(t.find(pathConfig))
 	if t.change.id == 0 && len(t.data(n)) == 0 {

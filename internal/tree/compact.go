@@ -1,7 +1,7 @@
 package tree
 
 // A compaction returns the memory of holes that deletes leave: a page with one live block, a slab chunk without a live
-// slot. It does a little with each log entry, and when the tree's owner has time and calls Compact. It moves blocks
+// slot. It does a small step with each log entry, and when the tree's owner has time and calls Compact. It moves blocks
 // from sparse pages to fuller ones. This changes no reply, digest or snapshot, since only a block's znode knows where
 // the block is.
 //
@@ -16,7 +16,7 @@ type compaction struct {
 
 const (
 	// compactSlack is how many bytes pages may take beyond twice their live bytes before a sweep
-	// starts: a page of each class, and what the pool keeps.
+	// starts: a page of each class, and the pool's pages.
 	compactSlack = 8 << 20
 
 	// A step visits at most compactSlots znodes and moves at most compactBytes and one block: a few hundred

@@ -10,10 +10,10 @@ import (
 // A Reconfigure computes the membership text, without a version line, that results from a reconfig request and the
 // present text (the data of /zookeeper/config), or jute.ErrBadArguments. The result depends only on the arguments, so
 // all replicas compute the same. zero says whether the new membership may have a server 0, which versions below
-// levelZero take for a bad argument.
+// levelZero reject as a bad argument.
 type Reconfigure func(current string, req *jute.ReconfigRequest, zero bool) (next string, code jute.Code)
 
-// levelZero is the feature level from which on a reconfig may name server 0.
+// levelZero is the lowest feature level at which a reconfig may name server 0.
 const levelZero = 5
 
 // takesZero reports whether a reconfig may name server 0.
@@ -56,9 +56,9 @@ func (t *Tree) reconfig(d *jute.Decoder, q *Request, r *Result) jute.Code {
 	return jute.OK
 }
 
-// ReconfigCode returns the code that a reconfig by the bearer of ids would get in the present state if all members
-// named in it could be reached. A server calls it before it contacts them. It checks, in this order, whether reconfig
-// is enabled, whether ids may change the membership, and the request. body is the client's record.
+// ReconfigCode returns the code that a reconfig by a client with the identities ids would get in the present state if
+// all its members could be reached. A server calls it before it contacts them. It checks, in this order, whether
+// reconfig is enabled, whether ids may change the membership, and the request. body is the client's record.
 func (t *Tree) ReconfigCode(body []byte, ids []jute.ID) jute.Code {
 	n := t.at(t.find(pathConfig))
 	switch {

@@ -14,7 +14,7 @@ const (
 	describedText = 256
 )
 
-// Describe lists the requests of a batch for people to read, one per line. It marks the request with the index mark. It
+// Describe lists the requests of a batch in readable form, one per line. It marks the request with the index mark. It
 // lists only the first describedMax requests and the marked one, so that the text stays readable. It shows neither data
 // nor passwords. batch may have any bytes; Describe doesn't panic.
 func Describe(batch []byte, mark int) (told string) {
@@ -70,7 +70,7 @@ func describeBody(q *Request) string {
 	return ""
 }
 
-// describeMulti lists the operations of a multi, as far as they can be decoded.
+// describeMulti lists the operations of a multi that can be decoded.
 func describeMulti(body []byte) string {
 	const most = 20
 	ops, err := jute.DecodeMulti(jute.NewDecoder(body))

@@ -4,7 +4,7 @@
 // # Applying entries
 //
 // [Tree.Apply] takes a log entry, a batch of requests exactly as clients sent them, and evaluates each request against
-// the state that the previous one left: first the checks, in Apache's order, then the change, then the result and its
+// the state after the previous one: first the checks, in Apache's order, then the change, then the result and its
 // events. The tree uses neither clock nor network, and no result depends on a map's order or on a server's own limits
 // or settings. So replicas that apply the same entries are equal, which [Tree.Digest] verifies.
 //

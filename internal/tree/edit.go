@@ -149,7 +149,7 @@ func (t *Tree) countBelow(slot uint32, znodes, size int) (pathLen int) {
 	return pathLen - 1 // the root's path counts as empty
 }
 
-// freeNode frees the slot of a znode that is no longer in the table, with everything that belongs to it.
+// freeNode frees the slot of a znode that is no longer in the table, with all its memory.
 func (t *Tree) freeNode(slot uint32) {
 	n := t.at(slot)
 	t.payloads.put(n.block, n.payload())

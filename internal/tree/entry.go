@@ -73,9 +73,9 @@ func RecordSize(q *Request) int {
 	return n
 }
 
-// CutRecords splits records: head has the fewest records that take aim bytes or more, or all of
-// them if they take less. If the first record of rest refers to the identities of the previous
-// record, it is rewritten, so that each part may be copied alone.
+// CutRecords splits records: head has the fewest records of aim bytes or more in total, or all
+// of them if they have less. If the first record of rest refers to the identities of the
+// previous record, it is rewritten, so that each part may be copied alone.
 func CutRecords(records []byte, aim int) (head, rest []byte) {
 	r := RecordsOf(records)
 	var q Request

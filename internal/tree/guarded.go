@@ -6,19 +6,18 @@ import (
 	"github.com/zooid-project/zooid/internal/policy"
 )
 
-// A guarded path is the path of a znode with special rules. The table below has everything that the operations know
-// about such paths. create checks who may create the znode and which data it accepts, set checks the data, and delete
-// checks whether the znode may be deleted and by whom. The operations of a multi make the same checks. setACL, and set
-// for valid data, depend only on the znode's ACL: superusers, who create these znodes, may grant others access by it.
-// Quotas apply as for other paths.
+// A guarded path is the path of a znode with special rules. The table below has all that the operations know about such
+// paths. create checks whether the client may create the znode and whether it accepts the data, set checks the data,
+// and delete checks whether the client may delete it. The operations of a multi make the same checks. setACL, and set
+// for valid data, depend only on the znode's ACL: superusers create these znodes, and may use the ACL to grant others
+// access. Quotas apply as for other paths.
 type guarded struct {
 	path    string
 	lasting bool // it always exists, and can't be deleted, as in Apache
-	// rules says that the data apply to everybody, so only superusers may create the znode, from feature level 2 on,
+	// rules says that the data apply to every client, so only superusers may create the znode, from feature level 2 on,
 	// and delete it, from levelReserved on.
 	rules bool
-	// pieces says that superusers keep data there that are not for others. Only they may create or delete it, from
-	// levelReserved on.
+	// pieces says that superusers keep private data there. From levelReserved on, only they may create or delete it.
 	pieces bool
 	// parses reports whether the znode accepts the data, from feature level 2 on; nil accepts any data.
 	parses func(data []byte) bool
@@ -39,7 +38,7 @@ var guardedPaths = [...]guarded{
 var unguarded guarded
 
 // guardOf returns the special rules of a path. Every write calls it. All guarded paths but "/" begin with
-// pathZookeeper, so others aren't looked up in the table.
+// pathZookeeper, so other paths aren't looked up in the table.
 func guardOf(path string) *guarded {
 	if len(path) > 1 && !strings.HasPrefix(path, pathZookeeper) {
 		return &unguarded
@@ -60,11 +59,11 @@ func isPolicy(data []byte) bool {
 // special reports whether a path can't be deleted.
 func special(path string) bool { return guardOf(path).lasting }
 
-// ruledBySuper reports whether only superusers may create a path, because its data apply to everybody.
+// ruledBySuper reports whether only superusers may create a path, because its data apply to every client.
 func ruledBySuper(path string) bool { return guardOf(path).rules }
 
-// levelReserved is the feature level from which on only superusers may delete znodes that only they may create, and may
-// create the znode below which restores are stored. By default the parent of these znodes is open to everybody.
+// levelReserved is the lowest feature level at which only superusers may delete znodes that only they may create, and
+// may create the znode below which restores are stored. By default the parent of these znodes is open to every client.
 const levelReserved = 3
 
 // reserved reports whether only superusers may create or delete a path, at the feature level in force.

@@ -7,7 +7,7 @@ import (
 )
 
 // An identityCache keeps the decoded identities of requests by their encoding, so that a connection's identities are
-// decoded once and not with each write. Identities that were dropped are decoded again.
+// decoded once and not with each write. Dropped identities are decoded again.
 type identityCache struct {
 	decoded map[string][]jute.ID
 	bytes   int // of all keys

@@ -69,7 +69,7 @@ func (t *Tree) appendChildrenTo(dst []byte, slot uint32, end int) []byte {
 	begin := len(dst)
 	dst = jute.AppendInt(dst, int32(n.children))
 	if n.children == 0 {
-		return dst // an ephemeral znode uses the links for something else
+		return dst // an ephemeral znode uses the links otherwise
 	}
 	for c := n.first; c != 0; {
 		child := t.at(c)

@@ -3,7 +3,7 @@ package tree
 import "github.com/zooid-project/zooid/jute"
 
 // A Scope says which servers know a session, and therefore what the session may own. A session that only one server
-// knows isn't in the session table of the tree; its first write adds it.
+// knows isn't in the tree's session table until its first write.
 type Scope uint8
 
 // The scopes.
@@ -15,8 +15,8 @@ const (
 )
 
 // An entrance admits the local sessions of one server to the session table, each exactly once. It numbers the entries
-// of a server, as D6 numbers the writes of a connection. Otherwise a late copy of an OpEnter could begin a session
-// again that has ended, and the session's writes could then be applied again.
+// of a server, as D6 numbers the writes of a connection. Otherwise a late copy of an OpEnter could begin an ended
+// session again, and the session's writes could then be applied again.
 //
 //	OpEnter accepted = its entrance is the server's newest, and its sequence is the next one
 //
@@ -57,7 +57,7 @@ func (t *Tree) GlobalSessions() int {
 	return n
 }
 
-// enter adds a session to the table that only its server knew before. The connection of the session's first write owns
+// enter adds to the table a session that only its server knew before. The connection of the session's first write owns
 // it.
 func (t *Tree) enter(q *Request, r *Result) {
 	var d jute.Decoder
@@ -103,7 +103,7 @@ func (t *Tree) pass(id, seq int64) Outcome {
 	return Applied
 }
 
-// upgrade makes a session global that requests an ephemeral znode, if its scope allows that. The session stays global
+// upgrade makes a session that requests an ephemeral znode global, if its scope allows that. The session stays global
 // even if the request then fails.
 func (t *Tree) upgrade(id int64) {
 	slot, ok := t.sessions.index[id]

@@ -6,8 +6,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// multi evaluates the operations of a multi one after the other on the live state, all with the
-// same zxid, and undoes everything if one fails.
+// multi evaluates the operations of a multi one after another on the live state, all with the
+// same zxid, and undoes all of them if one fails.
 func (t *Tree) multi(d *jute.Decoder, q *Request, r *Result) {
 	ops, err := jute.DecodeMultiInto(t.multiOps[:0], d)
 	defer t.keepOps(ops)

@@ -3,7 +3,7 @@ package tree
 import "github.com/zooid-project/zooid/jute"
 
 // A multiRead may have 50,000 operations. All show one state, so the tree is locked for all of them. Each is decoded
-// when it is its turn, since the decoded form of all takes six times the memory of the request.
+// when its turn comes, since the decoded form of all takes six times the memory of the request.
 
 // A multiReads steps through the operations of a multiRead.
 type multiReads struct {
@@ -150,7 +150,7 @@ func (t *Tree) multiReadSize(body []byte, ids []jute.ID, bytesMax int) (size int
 // multiHeaderSize is the size of the header of a result, and of the end of all results.
 const multiHeaderSize = 9
 
-// readableOf is readable for one of many znodes that the bearer of ids reads.
+// readableOf is readable for one of many znodes that the client reads.
 func (t *Tree) readableOf(path string, ids []jute.ID, told *verdicts) (uint32, jute.Code) {
 	slot := t.find(path)
 	if slot == 0 {

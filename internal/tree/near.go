@@ -10,13 +10,13 @@ type nearby struct {
 	slot uint32
 }
 
-// nearLen is the length of the longest path that is always looked up from the root, which takes no longer.
+// nearLen is the length of the longest path that is always looked up from the root, which then takes no longer.
 const nearLen = 128
 
-// nearRoot is what a multi begins with.
+// nearRoot is the nearby at the start of a multi.
 var nearRoot = nearby{slot: rootSlot}
 
-// below returns the rest of a path that is that of m or begins with it.
+// below returns the rest of a path that equals m's or begins with it.
 func (m *nearby) below(path string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(path, m.path)
 	return rest, ok && (rest == "" || rest[0] == '/' && len(rest) > 1)
@@ -40,8 +40,8 @@ func (t *Tree) findNear(path string) (slot uint32) {
 	return slot
 }
 
-// findBelow returns the slot of the path that is that of top followed by rest, which is "" or begins with a slash; 0 if
-// there is no such znode.
+// findBelow returns the slot of top's path followed by rest, which is "" or begins with a slash; 0 if there is no such
+// znode.
 func (t *Tree) findBelow(top uint32, rest string) uint32 {
 	if rest == "" {
 		return top

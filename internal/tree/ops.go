@@ -47,7 +47,7 @@ func OpName(op jute.Op) string {
 	return op.String()
 }
 
-// levelRestores is the feature level from which on servers accept new OpReplace requests and new policies. Both were
+// levelRestores is the lowest feature level at which servers accept new OpReplace requests and new policies. Both were
 // added to level 2 after a version had already implemented level 2 without them: that version stops at an OpReplace,
 // and treats the policy's znode like any other. Logs of later versions may have both at level 2, so apply evaluates
 // them from level 2 on, as those versions did. Only Admits requires the higher level.

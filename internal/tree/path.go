@@ -44,7 +44,7 @@ func (t *Tree) find(path string) uint32 {
 	return t.findBelow(rootSlot, path)
 }
 
-// findByNames returns the znode whose path is that of the znode in slot followed by path, a part of which may be in the
+// findByNames returns the znode at the path of the znode in slot followed by path, a part of which may be in the
 // overflow.
 func (t *Tree) findByNames(slot uint32, path string) uint32 {
 	for rest, more := path[1:], true; more && slot != 0; {
@@ -55,7 +55,7 @@ func (t *Tree) findByNames(slot uint32, path string) uint32 {
 	return slot
 }
 
-// isBelow reports whether the path of the znode in slot is that of top followed by path, which an equal hash doesn't
+// isBelow reports whether the path of the znode in slot is top's path followed by path, which an equal hash doesn't
 // prove.
 func (t *Tree) isBelow(slot, top uint32, path string) bool {
 	for slot != top {
@@ -88,8 +88,8 @@ func (t *Tree) findChild(parent uint32, hash uint64, name string) uint32 {
 }
 
 // A childName identifies a znode in the overflow. Go's maps hash it with a random seed of the
-// process, so nobody can choose names that collide there. A map's random order does no harm: the
-// overflow is only looked up, never iterated over.
+// process, so clients can't choose names that collide there. A map's random order does no harm:
+// the overflow is only looked up, never iterated over.
 type childName struct {
 	parent uint32
 	name   string

@@ -99,14 +99,14 @@ func (t *Tree) see(rule *policy.Rule, path string, ids []jute.ID) {
 // HasPolicy reports whether the right to read a znode depends on its path in addition to its ACL.
 func (t *Tree) HasPolicy() bool { return t.policy != nil }
 
-// Permits reports whether an ACL and the policy grant one of the permissions in want on a path to the bearer of ids,
+// Permits reports whether an ACL and the policy grant one of the permissions in want on a path to the identities ids,
 // with the settings in force.
 func (t *Tree) Permits(path string, acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
 	return t.permitsAt(path, &rights{list: acl}, want, ids)
 }
 
-// MayHear reports whether the bearer of ids may be notified of an event: its ACL and the policy must grant the right to
-// read.
+// MayHear reports whether a client with the identities ids may be notified of an event: the event's ACL and the policy
+// must grant the right to read.
 func (t *Tree) MayHear(ev *Event, ids []jute.ID) bool {
 	return t.permitsAt(ev.Path, &rights{ev.ACL, ev.index}, jute.PermRead, ids)
 }

@@ -9,8 +9,8 @@ import (
 // A request on a large tree waits for memory three times, each time for an address that only the previous load
 // provides: the place in the table, the znode, its block. Requests that arrive together needn't wait one after another:
 // Prefetch does each of the three stages for all of them, so that the processor has many loads in flight at once. The
-// loads of each stage have a loop of their own, since a core executes only some hundred instructions beyond a load that
-// waits.
+// loads of each stage have a loop of their own, since a core executes only some hundred instructions beyond a waiting
+// load.
 const (
 	// PrefetchMax bounds the paths of one Prefetch: about as many loads as a core can have in flight.
 	PrefetchMax = 16
@@ -26,9 +26,9 @@ const (
 	probeUsual = 3
 )
 
-// Prefetch loads what requests for up to PrefetchMax paths are going to need into the processor's
-// caches. It may run concurrently with reads. Its result means nothing; it only keeps the compiler
-// from dropping the loads.
+// Prefetch loads the data for requests on up to PrefetchMax paths into the processor's caches. It
+// may run concurrently with reads. Its result means nothing; it only prevents the compiler from
+// dropping the loads.
 //
 //go:noinline
 func (t *Tree) Prefetch(paths []string) (touched uint64) {
@@ -79,7 +79,7 @@ func (t *Tree) Prefetch(paths []string) (touched uint64) {
 // hash returns the hash of a path that begins with a slash and isn't "/".
 func (t *Tree) hash(path string) uint64 { return t.hashBelow(t.rootHash, path) }
 
-// hashBelow returns the hash of a path that begins with one whose hash is given, followed by path.
+// hashBelow returns the hash of a path that consists of one with the given hash, followed by path.
 func (t *Tree) hashBelow(hash uint64, path string) uint64 {
 	for rest := path[1:]; ; {
 		i := strings.IndexByte(rest, '/')

@@ -52,7 +52,7 @@ func parseQuota(data []byte) quotaFigures {
 	return f
 }
 
-// appendTo appends the figures in Apache's form.
+// appendTo appends the numbers in Apache's form.
 func (f quotaFigures) appendTo(b []byte) []byte {
 	b = strconv.AppendInt(append(b, "count="...), f.count, 10)
 	b = strconv.AppendInt(append(b, ",bytes="...), f.bytes, 10)
@@ -252,7 +252,7 @@ func (t *Tree) measure(slot uint32) (f quotaFigures) {
 	return f
 }
 
-// walk calls visit for the znode in slot and everything below it, in no particular order. It isn't recursive, since
+// walk calls visit for the znode in slot and all znodes below it, in no particular order. It isn't recursive, since
 // paths may be very deep.
 func (t *Tree) walk(slot uint32, visit func(*node)) {
 	if slot == 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// OpReplace replaces the content of the tree by that of a snapshot (decision 053). The new znodes, encoded one after
-// the other by AppendZnode, are cut into pieces, and each piece is the data of an ephemeral znode of the requesting
+// OpReplace replaces the content of the tree with that of a snapshot (decision 053). The new znodes, encoded one after
+// another by AppendZnode, are cut into pieces, and each piece is the data of an ephemeral znode of the requesting
 // session. So pieces are replicated, limited and removed like any other znodes. One request then names the pieces and
 // applies them at once: readers see the tree before or after it.
 //
@@ -22,8 +22,7 @@ import (
 // the tree.
 const replaceBytesMax = 512 << 20
 
-// replaceZxidMax bounds the zxids of a snapshot's znodes, so that enough epochs are left after
-// them.
+// replaceZxidMax bounds the zxids of a snapshot's znodes, so that enough later epochs remain.
 const replaceZxidMax = 1 << 30 << 32
 
 // AppendZnode appends a znode in the format of OpReplace:

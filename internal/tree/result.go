@@ -7,7 +7,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// An Outcome says what apply did with a request. Only Applied and Staged take a zxid (except that
+// An Outcome says how apply handled a request. Only Applied and Staged take a zxid (except that
 // OpAttach, OpEnter, OpSettings, OpSecret and OpLineage never do).
 type Outcome uint8
 

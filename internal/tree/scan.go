@@ -47,9 +47,8 @@ type Scan struct {
 	IDs     []jute.ID // identities of the reader
 	Session int64     // for getEphemerals
 
-	// Body is the content that the caller set at first, followed by the body of the reply. It doesn't become longer
-	// than Room, unless that is 0: a Step without room for the next name returns false and NoRoom, and the scan can
-	// continue with more room.
+	// Body is the caller's initial content, followed by the body of the reply. It doesn't become longer than Room, unless
+	// Room is 0: a Step without room for the next name returns false and NoRoom, and the scan can continue with more room.
 	Body []byte
 	Room int
 
@@ -113,7 +112,7 @@ func (t *Tree) stepChildren(s *Scan) (done bool, code jute.Code) {
 	if !s.resume(scanned{t, slot, n.czxid, k.pzxid, t.replaced}) {
 		s.Body = jute.AppendInt(s.Body, int32(k.children))
 		if s.next = k.first; k.children == 0 {
-			s.next = 0 // an ephemeral znode uses the links for something else
+			s.next = 0 // an ephemeral znode uses the links otherwise
 		}
 	}
 	for visited := 0; s.next != 0; visited++ {
@@ -215,7 +214,7 @@ func (t *Tree) Room(op jute.Op, body []byte, ids []jute.ID, bytesMax int) int {
 }
 
 // LargeList reports whether the reply to a read of the children of path may need room in advance. It visits the
-// children only if the tree has had names that are long enough for that.
+// children only if the tree has ever had names that are long enough.
 func (t *Tree) LargeList(path string) bool {
 	slot := t.find(path)
 	if slot == 0 {

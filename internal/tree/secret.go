@@ -1,8 +1,8 @@
 package tree
 
 // A new tree hashes with Options.Key, which can be computed from the ensemble's configuration. So the first leader
-// draws a random secret, and from the log entry with the secret on, every replica hashes with it. The secret is only in
-// the log and in snapshots: no request reads it.
+// draws a random secret, and every replica hashes with it from its log entry on. The secret is only in the log and in
+// snapshots: no request reads it.
 
 // SecretSize is the size of the secret in an OpSecret request, in bytes.
 const SecretSize = 16

@@ -34,7 +34,7 @@ func (s *sessionTable) init(alloc func(int) []byte) {
 	s.index = map[int64]uint32{}
 }
 
-// A Session is a session's state, as far as the server needs it.
+// A Session is the part of a session's state that the server needs.
 type Session struct {
 	ID      int64
 	Cnx     int64 // the connection that owns the session

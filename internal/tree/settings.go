@@ -24,14 +24,14 @@ import (
 //	5  a reconfig may name server 0 (levelZero)
 const FeatureLevelMax = 5
 
-// levelRules is the feature level from which on settings have rules.
+// levelRules is the lowest feature level at which settings have rules.
 const levelRules = 4
 
 // A NewerError reports that a log entry or a snapshot needs a newer version than this one. The entry or snapshot isn't
 // damaged: a newer version can read it. Use errors.As to find it.
 type NewerError struct {
 	What        string // what needs the newer version, with the number found
-	This, Wants int32  // what this version supports, and what was found; 0 if there is no number
+	This, Wants int32  // the number that this version supports, and the one found; 0 if there is none
 }
 
 func (e *NewerError) Error() string {

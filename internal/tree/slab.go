@@ -35,7 +35,7 @@ type slabChunk struct {
 }
 
 // at returns the value in a slot that has been handed out. Indexing the array would first read its beginning, to check
-// the pointer for nil: on a large tree that is another wait for memory, as long as the wait for the value.
+// the pointer for nil: on a large tree that is another wait for memory, as long as the one for the value.
 func (s *slab[T]) at(slot uint32) *T {
 	var v T
 	return (*T)(unsafe.Add(unsafe.Pointer(s.chunks[slot/slabSlots]), uintptr(slot%slabSlots)*unsafe.Sizeof(v)))

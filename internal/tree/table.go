@@ -102,7 +102,7 @@ func (p *probe) next() uint32 {
 }
 
 // grow makes an empty table as large as n entries would make it, so that inserting them doesn't split one segment after
-// the other.
+// another.
 func (t *table) grow(n int) {
 	depth := uint(0)
 	for depth < depthMax && n>>depth > segmentFull {

@@ -5,8 +5,8 @@ import "github.com/zooid-project/zooid/internal/policy"
 // The undoLog makes a multi all-or-nothing: its operations change the tree as they go, and each change records how to
 // undo it. Memory that an operation frees is only freed when the multi succeeds.
 //
-// A multi may have 40,000 operations of several steps each, so steps are small, and what some of them save is kept
-// apart: to undo them in reverse takes the saved values from the ends of their stacks.
+// A multi may have 40,000 operations of several steps each, so steps are small, and the values that some of them save
+// are kept apart: undoing the steps in reverse takes the values from the ends of their stacks.
 type undoLog struct {
 	open   bool
 	steps  stack[undoStep]
@@ -137,7 +137,7 @@ func (t *Tree) begin() {
 	t.undo.open, t.undo.totals, t.undo.policy, t.near = true, t.totals, t.policy, nearRoot
 }
 
-// commit makes everything since begin final.
+// commit makes all changes since begin final.
 func (t *Tree) commit() {
 	t.undo.steps.all(func(s *undoStep) {
 		switch s.kind {
@@ -150,7 +150,7 @@ func (t *Tree) commit() {
 	t.endUndo()
 }
 
-// rollback undoes everything since begin.
+// rollback undoes all changes since begin.
 func (t *Tree) rollback() {
 	u := &t.undo
 	for s := u.steps.pop(); s != nil; s = u.steps.pop() {

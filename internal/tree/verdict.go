@@ -11,8 +11,9 @@ const verdictsKept = 64
 // superusers.
 const ruleCallsMax = 1 << 16
 
-// A verdicts caches what ACLs grant to the sender of one multi or multiRead, which may have 50,000 operations on znodes
-// with one ACL of 256 entries. The ACLs must not change meanwhile: a multi frees none before it ends.
+// A verdicts caches the permissions that ACLs grant to the sender of one multi or multiRead, which may have 50,000
+// operations on znodes with one ACL of 256 entries. The ACLs must not change meanwhile: a multi frees none before it
+// ends.
 type verdicts struct {
 	known [verdictsKept]verdict
 	// compared counts 1 for each verdict that wasn't cached, for each identity looked up for it, and for each call of a

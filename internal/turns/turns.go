@@ -19,23 +19,23 @@ const (
 	// sharedFor is how long (ns) a server counts as shared after one identity has followed another.
 	// An identity that is not heard of for longer costs the others nothing.
 	sharedFor = int64(100e6)
-	// lookPause is the least time (ns) between two looks at which identity comes after which, so
-	// that processors don't contend for the answer.
+	// lookPause is the least time (ns) between two checks of the order of identities, so that
+	// processors don't contend for the result.
 	lookPause = int64(1e6)
 	// restMin is the shortest rest (ns). Shorter ones are put off until they are as long together,
 	// because a goroutine that sleeps for less wakes up late.
 	restMin = int64(300e3)
 	// restMax is the longest rest (ns).
 	restMax = int64(1e6)
-	// waitMax is the time for which a turn goes on when its connection has to wait for others.
+	// waitMax is how long a turn continues when its connection has to wait for others.
 	waitMax = 5 * time.Millisecond
 )
 
-// Turns is what a server knows of the identities that share it.
+// Turns is what a server knows about the identities that share it.
 type Turns struct {
 	most  int // turns of one identity at a time
 	last  atomic.Pointer[Queue]
-	look  atomic.Int64 // now (ns) of the next look
+	look  atomic.Int64 // now (ns) of the next check
 	until atomic.Int64 // now (ns) until which the server is shared
 }
 
@@ -43,7 +43,7 @@ type Turns struct {
 // same identity at a time, if there is more than one.
 func New(processors int) *Turns { return &Turns{most: max(1, processors-1)} }
 
-// Note notes that the identity that has queue q sends a request.
+// Note records that the identity with queue q sends a request.
 func (t *Turns) Note(q *Queue, now int64) {
 	if t.last.Load() != q && now >= t.look.Load() {
 		t.look.Store(now + lookPause)
@@ -66,7 +66,7 @@ type Queue struct {
 type Turn struct {
 	q    *Queue
 	late *time.Timer // ends it early (see EndSoon); nil for none
-	end  func()      // what late calls, once
+	end  func()      // called by late, once
 }
 
 // Begin waits until it is the turn of a connection whose identity has queue q, for at most patience:
@@ -129,8 +129,8 @@ func (t *Turn) Rest(took int64) time.Duration {
 	return time.Duration(rest)
 }
 
-// EndSoon says that the connection is about to wait for others. Its turn goes on for waitMax, so
-// that less is taken from an identity that has too much unanswered, but not for ever.
+// EndSoon says that the connection is about to wait for others. Its turn continues for waitMax,
+// so that less is taken from an identity that has too much unanswered, but not forever.
 func (t *Turn) EndSoon() {
 	if t.q != nil && t.late == nil {
 		t.end = sync.OnceFunc(t.q.next)

@@ -90,8 +90,8 @@ func (t *Table) findAbove(m *above, path string) {
 	}
 }
 
-// knownAbove returns the watchers on the first begin bytes of a path and on their ancestors if lastAbove has them: it
-// is above the path, or below it.
+// knownAbove returns the watchers on the first begin bytes of a path and on their ancestors if lastAbove has them,
+// because its path is above or below this one.
 func (t *Table) knownAbove(path string) (begin int, known []watcherAbove) {
 	last := t.lastAbove
 	if last == nil || last.changes != t.changes {

@@ -4,7 +4,7 @@ import "math/bits"
 
 // An indexed is a slab whose elements can also be found by the hash of a key. It is a linear hash table: each new
 // element adds one bucket, which takes elements from only one other bucket, and each removed element may remove one in
-// the same way. So it never rehashes everything at once, however many elements it has or had.
+// the same way. So it never rehashes all elements at once, however many it has or had.
 //
 // Neither the table nor its elements have pointers, so half a million watches cost the garbage collector no time.
 type indexed[T any] struct {

@@ -16,8 +16,8 @@ func (t *Table) Memory() int64 {
 		int64(len(t.watcherIndex))*indexBytes
 }
 
-// MemoryOf returns a watcher's share of Memory, as if all watches took the same. It doesn't include memory reserved for
-// further ones.
+// MemoryOf returns a watcher's share of Memory, as if all watches used the same amount. It doesn't include memory
+// reserved for further ones.
 func (t *Table) MemoryOf(watcherID int64) int64 {
 	n := int64(t.SizeOf(watcherID))
 	if n == 0 {

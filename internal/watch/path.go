@@ -28,7 +28,7 @@ type piece struct {
 	text [pieceBytes]byte
 }
 
-// hashPath hashes a path. The key differs between processes, so that nobody can choose paths that share a bucket. No
+// hashPath hashes a path. The key differs between processes, so that clients can't choose paths that share a bucket. No
 // result of a table depends on it.
 func (t *Table) hashPath(path string) uint32 { return uint32(maphash.String(t.seed, path)) }
 

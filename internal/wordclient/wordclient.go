@@ -20,11 +20,11 @@ var ErrNoAnswer = errors.New("it closed the connection without an answer")
 // have told this server since it started: the addresses at which they accept clients, and that they belong to another
 // history. It also has what this server knows of two with the same id. zooid status and doctor read it, since server
 // lines in Apache's usual form don't have these addresses, and mntr, which reports it all, isn't permitted everywhere.
-// The file exists only while the server runs, so that reports from an earlier run aren't taken for present ones. A
+// The file exists only while the server runs, so that reports from an earlier run aren't mistaken for present ones. A
 // process that is killed leaves the file behind, so a reader must first check that the server answers.
 const ClientsFile = "clients.told"
 
-// SameIDAdvice is what zooid status and doctor tell an operator who runs two servers with the same id.
+// SameIDAdvice is the advice of zooid status and doctor to an operator of two servers with the same id.
 const SameIDAdvice = "find out which of the two is the right one, usually the one that is let in, and stop the other one; if its number was typed twice, give it an id of its own and an empty data directory; if its disk is a copy of the first one's, remove the copy, or stop the first one before it is started again"
 
 // Word sends a four-letter word to a server and returns the reply. A reply that is empty or longer than bytesMax is an

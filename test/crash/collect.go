@@ -111,7 +111,7 @@ func (c *Collector) take(d *storage.Dir, all bool) error {
 	return nil
 }
 
-// entryHead is the size of what precedes the batch in an entry: an index and a digest.
+// entryHead is the size of the fields before the batch in an entry: an index and a digest.
 const entryHead = 16
 
 // entry evaluates one log entry as the server did.
@@ -143,8 +143,8 @@ func (c *Collector) entry(term, index uint64, data []byte) error {
 	})
 }
 
-// Record writes what was read to the journal, and reports whether that is the
-// whole log.
+// Record writes the entries read to the journal, and reports whether they are the whole
+// log.
 func (c *Collector) Record(j *history.Journal) bool {
 	if c.gap {
 		return false

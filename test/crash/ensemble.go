@@ -163,7 +163,7 @@ func (e *Ensemble) close() {
 	}
 }
 
-// end stops everything and looks for crashes that nobody noticed.
+// end stops everything and looks for unnoticed crashes.
 func (e *Ensemble) end(t testing.TB) {
 	e.close()
 	for _, s := range e.Servers {

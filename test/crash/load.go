@@ -19,8 +19,8 @@ const (
 	redialPause = 10 * time.Millisecond
 	// restPatience is how long it may take until clients are at rest: reconnected and synced.
 	restPatience = 2 * time.Minute
-	// sessionTimeout is what clients ask for: no fault of these tests ends a session, nor
-	// does a machine that keeps a client or a server waiting.
+	// sessionTimeout is the timeout that clients ask for: no fault of these tests ends a
+	// session, nor does a machine that keeps a client or a server waiting.
 	sessionTimeout = 30 * time.Second
 	// closeEvery is the mean number of requests after which a client closes its
 	// session, with its ephemerals, and opens another.
@@ -199,9 +199,9 @@ func (l *Load) Stop() {
 	l.wg.Wait()
 }
 
-// Rest brings the clients to rest after Stop, twice: after the first time
-// nobody writes any more. When a client's sync is answered, so is everything it
-// sent before, and every event has arrived.
+// Rest brings the clients to rest after Stop, twice: after the first time there are no
+// more writes. When a client's sync is answered, so is everything it sent before, and
+// every event has arrived.
 func (l *Load) Rest() error {
 	l.stop = make(chan struct{}) // connect waits again
 	deadline := time.Now().Add(restPatience)
@@ -232,7 +232,7 @@ func (l *Load) Drop() {
 	}
 }
 
-// Count is what a Load did and saw.
+// Count holds a Load's actions and observations.
 type Count struct {
 	Answered, Lost  int64 // requests
 	Breaks, Expired int64 // connections, sessions

@@ -10,13 +10,13 @@ import (
 )
 
 // OthersMax is the share of the machine's processors that processes other than a test's own may use
-// without being the cause of what the test sees.
+// without being the cause of the test's result.
 const OthersMax = 0.15
 
 // Others begins to measure how much of the processors is used by processes other than this
-// one, its children and the ensemble's servers: by what has nothing to do with the test. The
-// function returned says which share of all processors they have used since. Children
-// must have been waited for by then. Where the kernel doesn't tell, it says 0.
+// one, its children and the ensemble's servers: by processes unrelated to the test. The
+// function returned says which share of all processors they have used since. Children must
+// have been waited for by then. Where the kernel doesn't tell, it says 0.
 func (e *Ensemble) Others() (share func() float64) {
 	began, used := time.Now(), e.usedByOthers()
 	return func() float64 {
@@ -32,7 +32,7 @@ func (e *Ensemble) usedByOthers() time.Duration {
 	if err != nil {
 		return 0
 	}
-	// Time in interrupts isn't counted: it belongs to nobody. Stolen time is another machine's.
+	// Time in interrupts isn't counted: it belongs to no process. Stolen time is another machine's.
 	var user, nice, system, idle, iowait, irq, softirq, steal int64
 	_, err = fmt.Sscanf(string(b), "cpu %d %d %d %d %d %d %d %d", &user, &nice, &system, &idle, &iowait, &irq, &softirq,
 		&steal)
@@ -54,7 +54,7 @@ func (e *Ensemble) usedByOthers() time.Duration {
 	return time.Duration(user+nice+system+steal)*userHZ - own
 }
 
-// ProcessorTime is what a running server has used of the processors, 0 if it isn't known.
+// ProcessorTime is a running server's use of the processors, or 0 if unknown.
 func (s *Server) ProcessorTime() time.Duration {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Pid()))
 	if err != nil {

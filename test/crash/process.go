@@ -68,7 +68,7 @@ func UseBinary(path string) {
 	}
 }
 
-// RemoveBinary removes what Build made.
+// RemoveBinary removes the binary that Build made.
 func RemoveBinary() {
 	if binary.path != "" && !binary.given {
 		os.RemoveAll(filepath.Dir(binary.path))

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A Line is what one direction of a Proxy does to bytes. The zero value
-// forwards them unchanged.
+// A Line is the effect of one direction of a Proxy on bytes. The zero value forwards them
+// unchanged.
 type Line struct {
 	// Block holds bytes back, like a network that drops packets: a connection that
 	// outlives the block loses nothing and continues where it stopped.
@@ -21,7 +21,7 @@ type Line struct {
 	BytesPerSecond int
 }
 
-// Faults are what a Proxy does to connections.
+// Faults are a Proxy's effects on connections.
 type Faults struct {
 	Up   Line // from the dialler to the target
 	Down Line // back
@@ -34,7 +34,7 @@ const (
 	proxyChunk = 4 << 10
 	// proxyQueue bounds the chunks under way in one direction.
 	proxyQueue = 256
-	// recordedMax bounds what is recorded of each direction of a connection.
+	// recordedMax bounds the recorded bytes of each direction of a connection.
 	recordedMax = 64 << 10
 )
 
@@ -124,7 +124,7 @@ func (p *Proxy) Retarget(target string) {
 	p.Reset()
 }
 
-// A recording is what the two sides of a connection have said, up to recordedMax bytes of each.
+// A recording has the bytes that the two sides of a connection have sent, up to recordedMax of each.
 type recording struct{ dialler, target []byte }
 
 // Record records connections made from now on.
@@ -134,7 +134,7 @@ func (p *Proxy) Record() {
 	p.records = true
 }
 
-// Recordings returns what was recorded up to now of connections on which both sides have spoken.
+// Recordings returns the recordings so far of connections on which both sides have sent bytes.
 func (p *Proxy) Recordings() (list []recording) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,7 +146,7 @@ func (p *Proxy) Recordings() (list []recording) {
 	return list
 }
 
-// record notes a part of what a side has said.
+// record records bytes that a side has sent.
 func (p *Proxy) record(c *pair, from net.Conn, b []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

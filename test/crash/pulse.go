@@ -14,8 +14,8 @@ import (
 // pulsePause is the time between two writes of a Pulse.
 const pulsePause = 2 * time.Millisecond
 
-// A Pulse is a client of one server that writes all the time, one write after the
-// other, and records how long each took: it shows what an application sees of a fault.
+// A Pulse is a client of one server that writes all the time, one write after another,
+// and records how long each took: it shows a fault's effect on an application.
 type Pulse struct {
 	Server int // index
 	c      *traffic.Client

@@ -145,7 +145,7 @@ func (r *Run) Down(server int) {
 	r.outages[server] = append(r.outages[server], outage{from: time.Now()})
 }
 
-// Up ends what Down began.
+// Up undoes Down.
 func (r *Run) Up(server int) {
 	list := r.outages[server]
 	list[len(list)-1].to = time.Now()
@@ -208,8 +208,8 @@ func (r *Run) WaitAnswered(n int64) {
 
 // Verdict ends the run: the clients come to rest, all servers are killed and
 // started again, every server's tree is compared with the history, and the
-// history is checked against every promise. It returns what the clients saw and
-// the checker's report. Every violation has failed the test already.
+// history is checked against every promise. It returns the clients' observations and the
+// checker's report. Every violation has failed the test already.
 func (r *Run) Verdict() (Count, *check.Report) {
 	r.t.Helper()
 	r.awaitEnough()

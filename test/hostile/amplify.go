@@ -109,7 +109,7 @@ func attackCounting(f *field) error {
 	return nil
 }
 
-// createMany creates countedZnodes below root, as far as time allows. It returns false if the connection ends.
+// createMany creates countedZnodes below root, if time allows. It returns false if the connection ends.
 func (c *conn) createMany(root string) bool {
 	c.create(root, nil, jute.ModePersistent)
 	const perMulti = 1000

@@ -18,7 +18,7 @@ type attack struct {
 	needs
 }
 
-// needs are what an attack needs of the servers, which others need not.
+// needs are special requirements of an attack on the servers.
 type needs struct {
 	// inside says that the attacker knows the ensemble's secret. Such an attacker
 	// may depose leaders and write in clients' names: the only test is that the
@@ -34,7 +34,7 @@ type needs struct {
 	metrics int
 }
 
-// attacks are all attacks, ordered by what they need.
+// attacks are all attacks, ordered by their needs.
 var attacks = []attack{
 	{name: "operations", about: "every operation with extreme arguments, in every state of a session",
 		run: attackOperations},

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// busyPause is the time between two looks at what has been used.
+// busyPause is the time between two checks of the use.
 const busyPause = time.Millisecond
 
-// beBusy uses so many processors, some of the time each, until ctx ends. What it could not
-// get it takes later, as far as there is more.
+// beBusy uses so many processors, some of the time each, until ctx ends. It makes up for
+// missing time later, if possible.
 func beBusy(ctx context.Context, share float64) {
 	began := time.Now()
 	var wg sync.WaitGroup
@@ -28,7 +28,7 @@ func beBusy(ctx context.Context, share float64) {
 	wg.Wait()
 }
 
-// used is what this process has used of the processors.
+// used is this process's use of the processors.
 func used() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

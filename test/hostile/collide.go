@@ -13,7 +13,7 @@ import (
 
 // attackCollisions creates znodes whose paths collide in the tree's table, if
 // the key of its hash is derived from the ensemble's id, as it once was: a
-// stranger who knows the server lines can compute both.
+// stranger that knows the server lines can compute both.
 func attackCollisions(f *field) error {
 	const wanted = 3400 // more than one part of the table holds
 	key := guessedKey(f.cluster)

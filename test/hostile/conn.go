@@ -23,7 +23,7 @@ type conn struct {
 	xid     int32
 	session int64
 	passwd  []byte
-	unpaced bool // what is sent doesn't reach the log
+	unpaced bool // its requests don't reach the log
 }
 
 // open connects without sending anything.

@@ -154,7 +154,7 @@ func (x extreme) mode() jute.CreateMode {
 	return jute.CreateMode(x.IntN(8) - 1)
 }
 
-// members returns server lines with addresses at which nobody answers.
+// members returns server lines with addresses at which no server answers.
 func (x extreme) members() *string {
 	if x.IntN(3) == 0 {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// hostileRoot is where attackers write, and nobody else.
+// hostileRoot is where only attackers write.
 const hostileRoot = "/hostile"
 
 const (
@@ -26,7 +26,7 @@ const (
 	redialPause = time.Millisecond
 )
 
-// A field is what an attack works with: the servers, its seed and its time.
+// A field holds an attack's inputs: the servers, its seed and its time.
 type field struct {
 	ctx         context.Context
 	seed        uint64
@@ -52,7 +52,7 @@ func newField(ctx context.Context, seed uint64, clients, peers []string) *field 
 	}
 }
 
-// counts are what an attack did and saw.
+// counts holds an attack's actions and observations.
 type counts struct {
 	connections, refused, requests, replies, errors, bytes atomic.Int64
 

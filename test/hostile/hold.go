@@ -9,7 +9,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The attacks of this file make servers hold memory: replies that nobody reads, requests that don't end, and watches.
+// The attacks of this file make servers hold memory: unread replies, requests that don't end, and watches.
 
 const (
 	// littleMemory is the memory.limit of the servers under these attacks.
@@ -92,7 +92,7 @@ func attackSetWatches(f *field) error {
 				continue
 			}
 			c.unpaced = true
-			requests := 1 + rng.IntN(60) // 60 would exceed what one connection may have
+			requests := 1 + rng.IntN(60) // 60 would exceed the limit of one connection
 			for n := 0; n < requests && !f.over(); n++ {
 				list := make([]string, pathsAtOnce)
 				for k := range list {

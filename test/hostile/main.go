@@ -1,6 +1,6 @@
 // Command hostile attacks running servers as a hostile or faulty client or peer
-// would. It knows the protocol: most of what it sends is well formed but
-// extreme. Everything it does is derived from a seed.
+// would. It knows the protocol: most of its requests are well formed but extreme. All its
+// actions are derived from a seed.
 //
 //	go run ./test/hostile -list
 //	go run ./test/hostile -attack operations -clients 127.0.0.1:2181 -seed 7 -for 30s

@@ -215,7 +215,7 @@ func (f *field) tell(out io.Writer, every time.Duration) {
 	}
 }
 
-// progress is what an attack has done so far.
+// progress is an attack's progress so far.
 type progress struct {
 	At                  int64 // ns since 1970
 	Offered, TurnedAway int64 // requests

@@ -131,7 +131,7 @@ func attackPeerRaft(f *field) error {
 // would show nothing.
 var errNotInside = errors.New("no server has accepted the proof of an insider")
 
-// attackPeerInside is attackPeerRaft by an attacker who knows the ensemble's secret.
+// attackPeerInside is attackPeerRaft by an attacker that knows the ensemble's secret.
 func attackPeerInside(f *field) error {
 	var accepted atomic.Int64
 	f.workers(6, func(i int, rng *rand.Rand) {
@@ -178,14 +178,14 @@ func (f *field) sendFrames(nc net.Conn, x extreme, to, from uint64) {
 	}
 }
 
-// peerOpening returns the beginning of the protocol by which servers prove who
-// they are, without anything to prove it.
+// peerOpening returns the beginning of the protocol by which servers prove their
+// identity, without any proof.
 func (x extreme) peerOpening(from uint64) []byte {
 	b := append([]byte(peerMagic), 2, byte(x.IntN(5)))
 	b = binary.BigEndian.AppendUint64(b, from)
 	b = append(b, x.noise(32)...)
 	if x.IntN(3) == 0 {
-		return append(b, make([]byte, 32)...) // a public key that yields no secret shared with anybody
+		return append(b, make([]byte, 32)...) // a public key that yields no shared secret
 	}
 	return append(b, x.noise(32)...)
 }

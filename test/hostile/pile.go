@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// pileLimit is the limit of sessions of an address at the servers under attackPile, and pileSlack what its honest
-	// clients have, and what may be in the log when the limit is reached by clients that don't wait for an answer.
+	// pileLimit is the limit of sessions of an address at the servers under attackPile, and pileSlack the sessions of its
+	// honest clients, and those that may be in the log when clients that don't wait for an answer reach the limit.
 	pileLimit = 500
 	pileSlack = 500
 	// pileTimeout (ms) is how long a session lives that its client has left.

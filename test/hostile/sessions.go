@@ -59,7 +59,7 @@ func attackSessionIDs(f *field) error {
 }
 
 // passwordTimeout is the timeout of the session that attackPassword tries to
-// keep alive; passwordSlack is what a busy machine may add to it.
+// keep alive; passwordSlack is the time that a busy machine may add to it.
 const (
 	passwordTimeout = 4 * time.Second
 	passwordSlack   = time.Minute

@@ -85,7 +85,7 @@ func (f *field) keepSilent(nc net.Conn, k *silence) {
 			patience = silencePause
 		}
 		nc.SetReadDeadline(time.Now().Add(patience))
-		_, err := nc.Read(b) // what the server says is of no interest
+		_, err := nc.Read(b) // the server's output doesn't matter
 		switch {
 		case err == nil:
 		case !errors.Is(err, os.ErrDeadlineExceeded):

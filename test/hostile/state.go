@@ -7,7 +7,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A state is what a hostile client has done before its requests. enter returns
+// A state is the result of a hostile client's actions before its requests. enter returns
 // nil if the state couldn't be reached, which isn't an error.
 type state struct {
 	name  string

@@ -162,7 +162,7 @@ func attackWords(f *field) error {
 				continue
 			}
 			word := fourLetterWords[rng.IntN(len(fourLetterWords))]
-			if word == "crst" || word == "srst" { // these reset what the test looks at
+			if word == "crst" || word == "srst" { // these reset numbers that the test checks
 				word = "mntr"
 			}
 			f.counts.requests.Add(1)
@@ -178,7 +178,7 @@ func attackWords(f *field) error {
 	return nil
 }
 
-// greetings are what clients of other protocols send first.
+// greetings are the first bytes of clients of other protocols.
 var greetings = []string{
 	"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", // TLS
 	"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "SSH-2.0-x\r\n", "*1\r\n$4\r\nPING\r\n",

@@ -9,8 +9,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The attacks of this file are small requests that used to be much work: what they cost grew with the
-// product of two things that a client may choose.
+// The attacks of this file are small requests that used to be much work: their cost grew with the product of two
+// numbers that a client may choose.
 
 // multis sends a multi or multiRead with as many of the given operations as fit into a frame, again
 // and again, until the connection ends.
@@ -142,8 +142,8 @@ const (
 	deepParts      = 980
 )
 
-// attackDeepEphemerals ends sessions with thousands of ephemerals far down, while somebody has a
-// recursive watch on the root.
+// attackDeepEphemerals ends sessions with thousands of ephemerals far down, while another client
+// has a recursive watch on the root.
 func attackDeepEphemerals(f *field) error {
 	c := f.prepared()
 	if c == nil {

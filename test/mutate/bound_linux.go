@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a process with a mutant may use: such a one may turn in circles, allocate for ever, or write for ever.
+// Limits of a process with a mutant, which may loop, allocate, or write forever.
 const (
 	memoryMax = 6 << 30
 	fileMax   = 2 << 30

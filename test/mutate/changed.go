@@ -9,7 +9,8 @@ import (
 // lines are lines that a change adds or alters; line 0 stands for the file.
 type lines map[place]bool
 
-// changedLines returns those of Go files since a commit, of what isn't committed too; none if the commit is empty.
+// changedLines returns the changed lines of Go files since a commit, including uncommitted ones; none if the commit is
+// empty.
 func changedLines(since string) (lines, error) {
 	if since == "" {
 		return nil, nil
@@ -22,7 +23,7 @@ func changedLines(since string) (lines, error) {
 	return parseDiff(string(out)), nil
 }
 
-// parseDiff reads what git diff --unified=0 prints.
+// parseDiff reads the output of git diff --unified=0.
 func parseDiff(diff string) lines {
 	changed := lines{}
 	file, left := "", 0

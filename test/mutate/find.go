@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// The kinds of mutants. A mutant of each kind is a small mistake that somebody could have made.
+// The kinds of mutants. A mutant of each kind is a plausible small mistake.
 const (
 	negated  = "negated"  // a condition holds when it shouldn't
 	boundary = "boundary" // > is >=, and the like
@@ -35,7 +35,7 @@ type mutant struct {
 	edits     []edit
 }
 
-// String says what is changed, as marks of equivalent mutants do.
+// String describes the change in the form of marks of equivalent mutants.
 func (m *mutant) String() string {
 	text := m.kind + ": " + m.text
 	if m.nth > 1 {
@@ -72,14 +72,14 @@ func (p *loaded) find() []*mutant {
 	return f.found
 }
 
-// visit looks at one node. It returns false for what is not looked into.
+// visit examines one node. It returns false for nodes that it skips.
 func (f *finder) visit(n ast.Node, stack []ast.Node) bool {
 	if f.left(n, stack) {
 		return false
 	}
 	function := enclosing(stack)
 	if function == nil {
-		return true // an initial value of a package's variable: no coverage tells who needs it
+		return true // an initial value of a package's variable: no coverage tells which test needs it
 	}
 	if s, ok := n.(ast.Stmt); ok {
 		f.statement(s, stack)
@@ -103,8 +103,8 @@ func (f *finder) visit(n ast.Node, stack []ast.Node) bool {
 	return true
 }
 
-// left reports what has no mutants: types and constants' declarations, what must be constant, capacities,
-// results beside an error or false, and what is only read by people: the log, and the texts of errors and panics.
+// left reports whether a node has no mutants: declarations of types and constants, constant expressions, capacities,
+// results next to an error or false, and text for humans: the log, and the texts of errors and panics.
 func (f *finder) left(n ast.Node, stack []ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.ArrayType, *ast.FuncType, *ast.InterfaceType, *ast.StructType, *ast.MapType, *ast.ChanType:
@@ -244,7 +244,7 @@ func (f *finder) condition(expr ast.Expr, stack []ast.Node) {
 	}
 }
 
-// boundaries has, for each comparison of order, what is compared with instead, and who does it.
+// boundaries has, for each comparison of order, the comparison that replaces it, and its name.
 var boundaries = map[token.Token]struct{ instead, by string }{
 	token.LSS: {"<=", "mutantLess"}, token.LEQ: {"<", "mutantLessEqual"},
 	token.GTR: {">=", "mutantGreater"}, token.GEQ: {">", "mutantGreaterEqual"},
@@ -301,5 +301,5 @@ func (f *finder) text(n ast.Node) string {
 	return text
 }
 
-// textMax is how much is printed of what is changed, in characters.
+// textMax bounds the printed text of a change, in characters.
 const textMax = 70

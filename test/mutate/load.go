@@ -46,7 +46,7 @@ func (f *sourceFile) line(n int) string {
 	return strings.TrimSpace(strings.SplitN(string(f.text), "\n", n+1)[n-1])
 }
 
-// listedPackage is what go list says of a package.
+// listedPackage is go list's description of a package.
 type listedPackage struct {
 	ImportPath, Dir, Export string
 	GoFiles                 []string
@@ -117,7 +117,7 @@ func (p *loaded) name() string {
 	return name
 }
 
-// output runs a command and returns what it prints; an error has what it complains about.
+// output runs a command and returns its output; an error has the command's error output.
 func output(c *exec.Cmd) ([]byte, error) {
 	out, err := c.Output()
 	var ended *exec.ExitError

@@ -113,7 +113,7 @@ func mutate(ctx context.Context, patterns []string) error {
 	return ctx.Err()
 }
 
-// report is what became of the mutants of a package.
+// report is the result for the mutants of a package.
 type report struct {
 	pkg     *loaded
 	marks   map[mark]string

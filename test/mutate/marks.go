@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// marksText has the mutants that change nothing that anybody could see, each with the reason. A paragraph is the file
-// and the function, the line that the mutant is in, what is changed as the list of survivors says it, and the reason.
-// With * for both, all that survive in the function are equivalent: it computes a hint, or saves work.
+// marksText has the mutants that change nothing visible, each with the reason. A paragraph is the file and the
+// function, the mutant's line, the change in the form of the list of survivors, and the reason. With * for both, all
+// that survive in the function are equivalent: it computes a hint, or saves work.
 //
 //go:embed equivalent.txt
 var marksText string
@@ -18,13 +18,13 @@ type mark struct {
 	file, function, source, text string
 }
 
-// key is what a mark of m says, without the number of its likes.
+// key is the text of a mark of m, without its number among equal ones.
 func (m *mutant) key() mark { return mark{m.file, m.function, m.source, m.kind + ": " + m.text} }
 
-// mark is what a mark of m says.
+// mark is the text of a mark of m.
 func (m *mutant) mark() mark { return mark{m.file, m.function, m.source, m.String()} }
 
-// whole is what a mark of m's function says.
+// whole is the text of a mark of m's function.
 func (m *mutant) whole() mark { return mark{m.file, m.function, "*", "*"} }
 
 // parseMarks reads marks, with the reason of each.

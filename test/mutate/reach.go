@@ -35,7 +35,7 @@ func (b block) holds(file string, line, col int) bool {
 		(line < b.to.Line || line == b.to.Line && col < b.to.Column)
 }
 
-// build compiles the tests of the package with mutants, and those that tell what they reach.
+// build compiles the tests of the package with mutants, and with coverage.
 func (p *loaded) build(ctx context.Context, w *woven, dir string) (mutated, covered string, err error) {
 	mutated, covered = filepath.Join(dir, "mutated.test"), filepath.Join(dir, "covered.test")
 	with := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", w.overlay, "-o", mutated, p.path)
@@ -45,8 +45,8 @@ func (p *loaded) build(ctx context.Context, w *woven, dir string) (mutated, cove
 	return mutated, covered, err
 }
 
-// reached runs each test alone, with the mutants compiled in and none made, and returns what it reaches and how long it
-// takes.
+// reached runs each test alone, with the mutants compiled in and none made, and returns the blocks that it reaches and
+// how long it takes.
 func (p *loaded) reached(ctx context.Context, mutated, covered, dir string, workers int) ([]*test, error) {
 	list := exec.CommandContext(ctx, mutated, "-test.list", "^(Test|Example|Fuzz)")
 	list.Dir = p.dir
@@ -85,7 +85,7 @@ func (p *loaded) reached(ctx context.Context, mutated, covered, dir string, work
 	return all, nil
 }
 
-// profile reads what a test reached.
+// profile reads the blocks that a test reached.
 func (p *loaded) profile(file string) (reached []block, failed bool) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// figures counts what became of the mutants of a package.
+// figures counts the results for the mutants of a package.
 type figures struct {
 	killed, spun, late, survived, equivalent, notRun int // spun are killed; late are neither killed nor survivors
 }
@@ -64,7 +64,7 @@ func (r *report) row() string {
 		len(r.ended), f.killed, f.spun, f.late, f.survived, f.equivalent, f.percent())
 }
 
-// print lists the survivors, and returns what is wrong.
+// print lists the survivors, and returns the faults.
 func (r *report) print() (wrong []string) {
 	f, survivors, wrong := r.figures()
 	for _, t := range r.tests {

@@ -32,7 +32,7 @@ type ended struct {
 // noticed reports whether the mutant was noticed. What the clock alone has ended wasn't.
 func (e ended) noticed() bool { return (e.failed || e.spun) && !e.late }
 
-// over reports whether no further tests are to run.
+// over reports whether no further tests must run.
 func (e ended) over() bool { return e.failed || e.spun || e.late }
 
 // endedBy says how a process ended that failed or not, used that much of the processor of at most spin (0: no bound),
@@ -49,7 +49,7 @@ func endedBy(failed, timeUp bool, used, spin time.Duration) ended {
 }
 
 // run runs tests in a process of their own while a mutant is made; the number 0 is none. The process stops at the first
-// test that fails. With no time limit of package testing's the runtime notices when all goroutines wait for ever.
+// test that fails. Without package testing's time limit the runtime notices when all goroutines wait forever.
 func (p *loaded) run(
 	ctx context.Context, binary, dir string, id int, limit, spin time.Duration, tests []*test, args ...string,
 ) ended {
@@ -77,7 +77,7 @@ func (p *loaded) run(
 	}
 	spin = bound(c.Process.Pid, spin)
 	err = c.Wait()
-	_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // what it has started
+	_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // processes that it has started
 	return endedBy(err != nil, ctx.Err() != nil, c.ProcessState.UserTime()+c.ProcessState.SystemTime(), spin)
 }
 

@@ -178,7 +178,7 @@ func (f *finder) words(call *ast.CallExpr) bool {
 	return pkg == "fmt" && name == "Errorf" || pkg == "errors" && name == "New"
 }
 
-// locks reports whether a call takes or gives a lock: that they are right is what the race detector sees.
+// locks reports whether a call locks or unlocks: the race detector checks these.
 func (f *finder) locks(call *ast.CallExpr) bool {
 	pkg, name := f.callee(call)
 	return pkg == "sync" && slices.Contains([]string{"Lock", "Unlock", "RLock", "RUnlock"}, name)
@@ -194,7 +194,7 @@ func isInteger(t types.Type) bool {
 	return ok && basic.Info()&types.IsInteger != 0 && basic.Info()&types.IsUntyped == 0
 }
 
-// typeName returns what a type is called in the file, if it has a name there.
+// typeName returns a type's name in the file, if it has one there.
 func (f *finder) typeName(t types.Type) (string, bool) {
 	switch t := types.Unalias(t).(type) {
 	case *types.Basic:

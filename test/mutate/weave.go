@@ -15,8 +15,8 @@ import (
 	"slices"
 )
 
-// An edit puts a text into a file. No edit of one mutant takes away what another one edits, so all mutants of a package
-// are compiled at once, and the environment says which one is made: a compilation for each would take hours.
+// An edit puts a text into a file. No edit of one mutant removes text that another one edits, so all mutants of a
+// package are compiled at once, and the environment says which one is made: a compilation for each would take hours.
 type edit struct {
 	at, cut int    // where, and how many bytes are left out
 	text    string // without a line feed: lines stay where they are
@@ -55,7 +55,7 @@ func apply(text []byte, edits []edit) []byte {
 // variable is the environment variable with the number of the mutant that is made.
 const variable = "ZOOID_MUTANT"
 
-// support is what the mutants of a package call.
+// support is the code that the mutants of a package call.
 const support = `package %s
 
 import (

@@ -22,7 +22,7 @@ type execution struct {
 	*testjson.Execution
 	ok    bool   // go test exited with 0
 	cut   bool   // it was stopped at the end of the time
-	final string // the first failure that is final, and by what it was found
+	final string // the first failure that is final, and the check that found it
 
 	passed  map[string]bool // "package test", of tests and subtests
 	skipped []result        // tests and subtests
@@ -31,7 +31,7 @@ type execution struct {
 	done    map[string]bool // packages that have ended
 
 	formatter testjson.EventFormatter
-	marked    map[string]string // "package test": by what its failure would be found
+	marked    map[string]string // "package test": the check that would find its failure
 	stop      func()
 }
 
@@ -86,7 +86,7 @@ func (e *execution) Event(event testjson.TestEvent, all *testjson.Execution) err
 	return nil
 }
 
-// Err shows what go test prints to its standard error, or what isn't an event.
+// Err shows go test's standard error, and output that isn't an event.
 func (e *execution) Err(text string) error {
 	_, err := fmt.Fprintln(os.Stderr, text)
 	return err
@@ -96,7 +96,7 @@ func (e *execution) hasFailed(pkg string) bool {
 	return slices.ContainsFunc(e.failed, func(f failure) bool { return f.pkg == pkg })
 }
 
-// output returns what a test that has just ended printed, without go test's own lines.
+// output returns the output of a test that has just ended, without go test's own lines.
 func (e *execution) output(all *testjson.Execution, event testjson.TestEvent) string {
 	var text strings.Builder
 	cases := all.Package(event.Package).TestCases()
@@ -133,7 +133,7 @@ func (f failure) result(outcome string) result {
 	return result{Package: f.pkg, Test: f.root, Result: outcome, Text: f.text}
 }
 
-// results returns what passed and what was skipped.
+// results returns the tests that passed and those that were skipped.
 func (e *execution) results() []result {
 	all := slices.Clone(e.skipped)
 	for _, id := range slices.Sorted(maps.Keys(e.passed)) {

@@ -13,12 +13,12 @@
 //   - a failure in a package that -once names: those whose tests are deterministic;
 //   - everything, if more tests fail than -most: then it isn't the machine.
 //
-// At the time -until rerun stops. What hasn't ended then is not run, which is no failure: it is named. With -record
-// each result goes into a file, from which `rerun -close FILE` makes the lists at the end of a run: final, failed,
-// unsteady, skipped (tests that passed nowhere in the run) and not run.
+// At the time -until rerun stops. Unfinished tests then count as not run, which is no failure: rerun names them. With
+// -record each result goes into a file, from which `rerun -close FILE` makes the lists at the end of a run: final,
+// failed, unsteady, skipped (tests that passed nowhere in the run) and not run.
 //
-// gotestsum -rerun-fails runs any failure again, whatever found it, and has no end time; so rerun is built on the
-// package that reads test output in gotestsum.
+// gotestsum -rerun-fails runs any failure again, whichever check found it, and has no end time; so rerun is built on
+// the package that reads test output in gotestsum.
 package main
 
 import (

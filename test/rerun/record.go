@@ -13,7 +13,7 @@ import (
 // What became of a test.
 const (
 	resultPassed   = "passed"
-	resultFinal    = "final" // failed by what no second run excuses; test/ring.sh looks for it
+	resultFinal    = "final" // failed in a way that no second run excuses; test/ring.sh looks for it
 	resultFailed   = "failed"
 	resultSkipped  = "skipped"
 	resultUnsteady = "unsteady" // failed, and passed alone
@@ -28,7 +28,7 @@ type result struct {
 	Package string
 	Test    string `json:",omitempty"` // "": the whole package
 	Result  string
-	Text    string `json:",omitempty"` // what a test that didn't pass printed
+	Text    string `json:",omitempty"` // output of a test that didn't pass
 }
 
 // A record is the file that results of several runs of rerun go to.
@@ -57,8 +57,8 @@ func (r *record) write(results ...result) error {
 	return errors.Join(err, f.Close())
 }
 
-// writeClosing writes the lists of what didn't simply pass, and how many tests did. What refuses a change comes last,
-// because the end of a long output is what is read, and kept.
+// writeClosing writes the lists of tests that didn't simply pass, and how many did. Tests that refuse a change come
+// last, because the end of a long output is read, and kept.
 func writeClosing(w io.Writer, file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil && !os.IsNotExist(err) {

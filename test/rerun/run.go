@@ -15,7 +15,7 @@ import (
 	"gotest.tools/gotestsum/testjson"
 )
 
-// endPatience is the time that go test and what it started have to end after SIGTERM.
+// endPatience is the time that go test and its children have to end after SIGTERM.
 const endPatience = 10 * time.Second
 
 var (
@@ -66,7 +66,7 @@ func run(o options, packages, flags []string) (bad error) {
 	return bad
 }
 
-// again runs a failed test alone and returns what became of it. The error is nil if it is unsteady.
+// again runs a failed test alone and returns the result. The error is nil if it is unsteady.
 func (f failure) again(o options, flags []string) (outcome string, err error) {
 	name := f.pkg + " " + f.root
 	if !o.until.IsZero() && !time.Now().Before(o.until) {
@@ -121,7 +121,7 @@ func (o *options) whyNotAgain(first *execution, failed []failure) error {
 	return nil
 }
 
-// goTest runs go test, shows what it prints, and returns what happened. The error says that it could not be run.
+// goTest runs go test, shows its output, and returns the result. The error says that it could not be run.
 func goTest(o options, packages, flags []string) (*execution, error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -148,7 +148,7 @@ func goTest(o options, packages, flags []string) (*execution, error) {
 		return nil, err
 	}
 	e := newExecution(slices.Contains(flags, "-v"), stop)
-	// A pipe that a stray child holds open would be read for ever.
+	// A pipe that a stray child holds open would be read forever.
 	over := make(chan struct{})
 	go func() {
 		select {
@@ -168,7 +168,7 @@ func goTest(o options, packages, flags []string) (*execution, error) {
 	stopped := ctx.Err()
 	waited := cmd.Wait()
 	e.ok = waited == nil
-	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what is left of the group, if anything
+	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the rest of the group, if any
 	if err != nil {
 		return nil, fmt.Errorf("read the output of go test: %w", err)
 	}

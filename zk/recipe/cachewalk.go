@@ -125,9 +125,9 @@ func (r *reader) pipelined(ctx context.Context, n int, send func(*zk.Pipeline, i
 	return nil
 }
 
-// walk returns all znodes that the cache covers. It reads one level after the other. The watch reports changes made
+// walk returns all znodes that the cache covers. It reads one level after another. The watch reports changes made
 // meanwhile, which are read again afterwards. The sync makes sure that a new session on a server that lags behind
-// doesn't take the cache back in time. A read-only server can't sync, and the cache takes what it has. When there is a
+// doesn't take the cache back in time. A read-only server can't sync, and the cache takes its state. When there is a
 // server with quorum, the client moves to it, and everything is read again.
 func (k *Cache) walk(ctx context.Context, r *reader) (map[string]zk.Node, error) {
 	if err := r.c.Sync(ctx, k.root); err != nil && !errors.Is(err, zk.ErrNotReadOnly) {

@@ -182,7 +182,7 @@ func (p *Provider) All() []Instance {
 	return slices.DeleteFunc(instancesOf(data), func(i Instance) bool { return i.Disabled })
 }
 
-// Next returns the instances that aren't disabled one after the other, round robin. ok is false if there is none.
+// Next returns the instances that aren't disabled one after another, round robin. ok is false if there is none.
 func (p *Provider) Next() (i Instance, ok bool) {
 	all := p.All()
 	if len(all) == 0 {

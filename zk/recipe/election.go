@@ -82,7 +82,7 @@ func resign(ctx context.Context, held *Held) {
 	held.Unlock(bye)
 }
 
-// ErrNoLeader says that nobody leads at the moment.
+// ErrNoLeader says that there is no leader at the moment.
 var ErrNoLeader = errors.New("nobody leads")
 
 // Leader returns the candidate that leads, or ErrNoLeader. The answer may already be out of date.

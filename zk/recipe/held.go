@@ -26,7 +26,7 @@ type Held struct {
 	mu     sync.Mutex
 	ctx    context.Context
 	end    context.CancelCauseFunc
-	losses int   // of the connection, as far as they were noticed
+	losses int   // of the connection, as far as noticed
 	gone   error // why the lock is no longer held; nil while it may be held
 }
 

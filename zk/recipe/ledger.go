@@ -13,7 +13,7 @@ import (
 //
 // It has an ephemeral znode of its own. It adds to each transaction a change of this znode, conditional on its version,
 // so the version tells how many transactions have been applied. A commit costs one request, as a Multi does; it costs
-// more only after a lost reply. Several goroutines may use a Ledger; their commits run one after the other. Use several
+// more only after a lost reply. Several goroutines may use a Ledger; their commits run one after another. Use several
 // Ledgers to commit in parallel.
 //
 // While the connection is lost, a commit waits. When the session expires before the outcome is known, it can't be found

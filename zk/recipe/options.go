@@ -12,8 +12,8 @@ import (
 
 // Options configure a recipe. The zero value is a good choice.
 type Options struct {
-	// Data is stored in the znode of this participant or of a new barrier, such as an address or a name that tells
-	// others who holds a lock or leads.
+	// Data is stored in the znode of this participant or of a new barrier, such as an address or a name that tells others
+	// which participant holds a lock or leads.
 	Data []byte
 
 	// ACL applies to every znode that the recipe creates, including missing parents. Nil means zk.WorldACL(zk.PermAll),

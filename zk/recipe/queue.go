@@ -343,8 +343,8 @@ func eitherFires(ctx context.Context, a, b *zk.Watch) error {
 	}
 }
 
-// Close deletes what the queue keeps at the server for this client, as the end of the session does. The items stay.
-// Claims must be done or returned first.
+// Close deletes the znodes that the queue keeps at the server for this client, as the end of the session does. The
+// items stay. Claims must be done or returned first.
 func (q *Queue) Close(ctx context.Context) error {
 	select {
 	case <-q.turn:

@@ -44,7 +44,7 @@ func (l *RWLock) Participants(ctx context.Context) ([]Participant, error) {
 // Lock waits for this side until ctx or the session ends.
 func (s *Side) Lock(ctx context.Context) (*Held, error) { return s.line.lock(ctx, true) }
 
-// TryLock acquires this side if it needs to wait for nobody, and otherwise fails with ErrTaken.
+// TryLock acquires this side if it needn't wait for another client, and otherwise fails with ErrTaken.
 func (s *Side) TryLock(ctx context.Context) (*Held, error) { return s.line.lock(ctx, false) }
 
 // Path returns the path of the lock's directory.

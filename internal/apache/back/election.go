@@ -12,11 +12,11 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// An observer asks on the election port who leads. It first sends
+// An observer asks for the leader on the election port. It first sends
 //
 //	long protocol version -65536 or -65535 | long id | int length | its addresses
 //
-// logs in if it is to (see Logins), and then both sides send notifications:
+// logs in if required (see Logins), and then both sides send notifications:
 //
 //	int length | int state | long leader | long zxid | long election epoch | long epoch | int version | config
 //

@@ -43,7 +43,7 @@ type Leader struct {
 	seen      map[int64]int64
 }
 
-// Limits on what observers may use.
+// Limits on the resources of observers.
 const (
 	observersMax    = 16
 	historyBytesMax = 64 << 20 // an observer that is further behind gets a snapshot
@@ -65,7 +65,7 @@ func newLeader(id int64, say func(string)) *Leader {
 	}
 }
 
-// wake tells all observers that something has changed. The caller holds mu.
+// wake tells all observers about a change. The caller holds mu.
 func (l *Leader) wake() {
 	close(l.changed)
 	l.changed = make(chan struct{})
@@ -194,7 +194,7 @@ func (l *Leader) serve(conn net.Conn) error {
 // observer has can't be judged before.
 var errNotRead = errors.New("the log hasn't been read yet")
 
-// hasRead notes that the log has been read to where the server is.
+// hasRead records that the log has been read up to the server's position.
 func (l *Leader) hasRead() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -212,8 +212,8 @@ func (l *Leader) unread(err error) error {
 }
 
 // behind returns an error if the leader's state is older than the observer's. A snapshot of that state would leave the
-// observer with overlapping logs: Apache reads them one after the other when it starts, and would apply some
-// transactions twice.
+// observer with overlapping logs: Apache reads them one after another when it starts, and would apply some transactions
+// twice.
 func (l *Leader) behind(id, last int64) error {
 	if zxid, _ := l.at(); last > zxid {
 		return l.unread(fmt.Errorf("observer %d is at zxid %#x, but the log has been read only to %#x: it has to wait. If this doesn't end, its directory has another history: empty it",
@@ -324,7 +324,7 @@ func (o *observer) sync(last int64) error {
 // errEpoch says that another epoch or another state has begun.
 var errEpoch = errors.New("another epoch or state has begun")
 
-// catchUp sends what the observer lacks: transactions if all that it has came from this leader, else a snapshot.
+// catchUp sends the data that the observer lacks: transactions if all its data came from this leader, else a snapshot.
 func (o *observer) catchUp(last int64) error {
 	l := o.l
 	l.still.RLock()
@@ -437,8 +437,8 @@ func (o *observer) news() (<-chan struct{}, error) {
 	}
 }
 
-// read reads packets from the observer. It doesn't answer requests of the observer's clients: a session that is told
-// it has expired would be lost for Zooid too.
+// read reads packets from the observer. It doesn't answer requests of the observer's clients: telling a session that it
+// has expired would lose it for Zooid too.
 func (o *observer) read() error {
 	for {
 		if err := o.conn.SetReadDeadline(time.Now().Add(silenceTime)); err != nil {

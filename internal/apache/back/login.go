@@ -87,7 +87,7 @@ func (p *PeerSASL) tickets() (*Logins, error) {
 // Logins are how observers log in on both ports.
 type Logins struct {
 	mechanism sasl.Mechanism
-	users     []string // who may
+	users     []string // users that may log in
 }
 
 // admit has an observer log in. Without logins it does nothing.

@@ -49,7 +49,7 @@ func (o *Options) Prepare(cfg *config.Config, quorum, election string) (err erro
 	return nil
 }
 
-// String describes what the observers have.
+// String describes the observers' data.
 func (d Done) String() string {
 	return fmt.Sprintf("the observers %d have all data: %d znodes and %d sessions at zxid %#x; Apache's digest of the tree is %#x, equal to Zooid's",
 		d.Observers, d.Znodes, d.Sessions, uint64(d.Zxid), d.Digest)

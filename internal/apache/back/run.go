@@ -20,7 +20,7 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// Options say what is read, and who may receive it.
+// Options select the data to read, and the observers that may receive it.
 type Options struct {
 	Dirs []string // a data directory, and the log's if it is separate
 	// Reconfigure evaluates reconfig requests as the server does.
@@ -36,7 +36,7 @@ type Options struct {
 	TLS *tls.Config
 	// Logins are how observers log in there; nil if they don't.
 	Logins *Logins
-	// Say reports what happens.
+	// Say reports progress.
 	Say func(string)
 	// Watch, if not nil, is called with the progress some fifty times a second.
 	Watch func(Progress)
@@ -63,7 +63,7 @@ type Peer struct {
 	Zxid int64  // up to which it has everything
 }
 
-// A Done says what the observers had at the end.
+// A Done describes the observers' data at the end.
 type Done struct {
 	Zxid      int64
 	Digest    uint64 // Apache's digest of the observers' tree and of Zooid's
@@ -83,7 +83,7 @@ const (
 )
 
 // Run leads observers until ctx ends. By then the server must have stopped: the observers get the rest of its log, and
-// Done says what they have. An error means that they lack something, or that this is unknown.
+// Done describes their data. An error means that they lack something, or that this is unknown.
 func Run(ctx context.Context, o Options) (Done, error) {
 	s := &source{dirs: o.Dirs, reconfigure: o.Reconfigure, say: o.Say, leader: newLeader(o.ID, o.Say)}
 	s.leader.logins = o.Logins
@@ -161,10 +161,10 @@ func reopen(ctx context.Context, s *source) (err error) {
 	return err
 }
 
-// finish hands the observers the end of the log, and then a snapshot of the whole state. Apache takes snapshots of its
-// own while it applies transactions, so they are of no one instant. When it starts on one, a znode that was deleted,
-// created again and given children in the meantime loses these children. The last snapshot is of one instant. It also
-// has what an observer has applied and not yet written to its log.
+// finish hands the observers the end of the log, and then a snapshot of the whole state. Apache takes its own snapshots
+// while it applies transactions, so they show no single instant. When it starts on one, a znode that was deleted,
+// created again and given children in the meantime loses these children. The last snapshot shows one instant. It also
+// has transactions that an observer has applied but not yet written to its log.
 func finish(s *source, o *Options, mode string) (Done, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), finishTime)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 // PeerTLS says with which files observers are spoken to by TLS, as their sslQuorum=true asks for.
 type PeerTLS struct {
 	Cert         string // certificate and key that are shown to the observers
-	CA           string // who signs the observers' certificates
+	CA           string // the authority that signs the observers' certificates
 	PasswordFile string // for both
 }
 

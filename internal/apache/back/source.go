@@ -46,7 +46,7 @@ type source struct {
 	lost      error             // why the state must be rebuilt
 }
 
-// Limits on what is kept in memory.
+// Limits on the memory used.
 const (
 	// heldBytesMax bounds the log entries that wait because they aren't known to be committed.
 	heldBytesMax = 64 << 20
@@ -132,7 +132,7 @@ func (s *source) renew() error {
 	return nil
 }
 
-// step processes what the tail has read.
+// step processes a step that the tail has read.
 func (s *source) step(step storage.LogStep) error {
 	if step.Begins {
 		switch {

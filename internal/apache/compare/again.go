@@ -11,12 +11,12 @@ import (
 
 // # How a difference is known
 //
-// Two readings of one side that are equal say that the znode was so all the time between them: each write changes its
-// mzxid, pzxid or aversion. That there was none all the time is said by the pzxid of its parent, or of the nearest
-// ancestor that there is: without it, a znode that was created and deleted in between would be missed.
+// Two equal readings of one side prove that the znode was unchanged between them: each write changes its mzxid, pzxid
+// or aversion. That there was no znode in between is proved by the pzxid of its parent, or of the nearest existing
+// ancestor: otherwise a znode that was created and deleted in between would be missed.
 //
-// Servers of two ensembles are read again several times, each after a sync. If the first and the last readings of both
-// sides are equal to themselves, and those of the two sides differ, there was a time at which both had what is told.
+// Servers of two ensembles are read again several times, each after a sync. If on each side the first and the last
+// readings are equal, and the two sides differ, there was a time at which both had the reported values.
 //
 // A copy of a running ensemble is behind it by an unknown time, and says at which zxid it is. So the ensemble is read,
 // then the copy once it has come to the zxid that the ensemble was at, then the ensemble again once it has come to the
@@ -169,8 +169,8 @@ func (c *comparison) againOfCopy(ctx context.Context, ensemble, copied Source, p
 	if err != nil {
 		return err
 	}
-	// An ensemble has what its copy has. Where Sync asks nobody, as of a copy that is compared with another one, it is
-	// waited for.
+	// An ensemble has everything that its copy has. Where Sync asks no server, as for a copy that is compared with another
+	// one, the comparison waits for it.
 	err = ensemble.Sync(ctx)
 	if errors.Is(err, ErrCopy) {
 		_, err = ensemble.Reach(ctx, behind, c.Patience)

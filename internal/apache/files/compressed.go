@@ -27,7 +27,7 @@ var snappyHeader = []byte("\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01")
 const snappyMagicLen = 8
 
 // snappyBlockMax bounds a chunk, compressed or not. snappy-java writes 32 KiB and can be configured to write up to 512
-// MiB, which nobody is known to do.
+// MiB, which no known user does.
 const snappyBlockMax = 64 << 20
 
 // decompressed returns a reader of the decompressed snapshot.

@@ -435,7 +435,7 @@ func (l *loader) compare(d txnDigest, zxid int64, where string) {
 func (l *loader) finish() error {
 	s := l.state
 	switch {
-	case !l.end.there && l.replayed: // nobody knows how far the snapshot is fuzzy; after the last transaction it isn't
+	case !l.end.there && l.replayed: // it is unknown how far the snapshot is fuzzy; after the last transaction it isn't
 		l.compare(l.last, s.Zxid, l.lastIn)
 	case l.end.there && s.Zxid == l.end.zxid && s.Zxid > 0: // Apache writes 0 before the first transaction
 		l.compare(txnDigest{l.end.version, l.end.digest, true}, s.Zxid, l.report.Snapshot)

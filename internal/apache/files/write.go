@@ -33,8 +33,8 @@ type Session struct {
 	Timeout int32 // milliseconds
 }
 
-// Everything that the files hold can be read in them, whatever ACLs say, and the hashes of passwords with it. So nobody
-// but the user who writes them can, whatever the umask.
+// Everything that the files hold can be read in them, whatever ACLs say, and the hashes of passwords with it. So only
+// the user that writes them can, whatever the umask.
 const (
 	dirMode  = 0o700
 	fileMode = 0o600

@@ -12,8 +12,8 @@ import (
 )
 
 // adoptable returns the snapshots and logs of a copy that was made by a version without marks. Such a copy looks like
-// an Apache server's directory, on which such a version may also have been run. These things tell it from one, beside
-// the operator's word:
+// an Apache server's directory, on which such a version may also have been run. In addition to the operator's word,
+// these facts distinguish it from one:
 //
 //   - It has the lock file of those versions, and nothing that a server needs or leaves: no myid, no process id, no
 //     folder of another name.

@@ -53,7 +53,7 @@ func openKeeper(o *Options) (*keeper, *files.State, error) {
 	return k, state, nil
 }
 
-// The names in a copy that are the same at all times, beside those in its mark.
+// The names in a copy that are always the same, in addition to those in its mark.
 const (
 	lockName   = "follow.lock" // by which earlier versions keep each other out
 	unfinished = "unfinished.tmp"

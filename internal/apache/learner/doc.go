@@ -1,5 +1,5 @@
 // Package learner implements the learner's half of Apache ZooKeeper's quorum protocol for an observer, which receives
-// everything that an ensemble commits and has no vote.
+// all that an ensemble commits and has no vote.
 //
 // The package does no I/O: packets go in, packets and changes come out. The caller owns sockets and files.
 //

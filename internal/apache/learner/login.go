@@ -72,8 +72,8 @@ func Login(conn net.Conn, step func(token []byte) (answer []byte, done bool, err
 }
 
 // Admit has another server log in, on one of the ports at which Login does. step is the server's half of a SASL
-// mechanism: it takes the client's token and returns the reply; done says that the client has proved who it is. After
-// an error the client is told that it failed. The caller sets the connection's deadline again.
+// mechanism: it takes the client's token and returns the reply; done says that the client has proved its identity.
+// After an error the client is told that it failed. The caller sets the connection's deadline again.
 func Admit(conn net.Conn, step func(token []byte) (reply []byte, done bool, err error)) error {
 	err := conn.SetDeadline(time.Now().Add(authTime))
 	if err == nil {

@@ -117,7 +117,7 @@ func clientAddress(text, quorum string) string {
 }
 
 // plainHost reports whether text may be the name or address of a host. Operators' commands get it as a word of a shell,
-// and it comes from whoever may change the ensemble's configuration.
+// and its source is any client that may change the ensemble's configuration.
 func plainHost(text string) bool {
 	return text != "" && text[0] != '-' && !strings.ContainsFunc(text, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-._:%", r)

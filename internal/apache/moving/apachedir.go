@@ -18,7 +18,7 @@ import (
 // apacheDirs are the directories of an Apache server, as the flags of a command name them.
 type apacheDirs struct {
 	dir, logDir string
-	zooCfg      string // the server's configuration; "" to look for one beside dir
+	zooCfg      string // the server's configuration; "" to look for one next to dir
 	withoutLog  bool   // by the operator's word there is no log
 }
 
@@ -42,7 +42,7 @@ func (a *apacheDirs) base() string {
 }
 
 // find finds the log's directory, unless a flag names it: in the server's configuration, which a flag names or which is
-// beside the data. It tells what it has found by a sentence, "" for nothing.
+// next to the data. It returns its findings as a sentence, or "".
 func (a *apacheDirs) find() (found string, err error) {
 	base := a.base()
 	candidates := []string{a.zooCfg}
@@ -70,7 +70,7 @@ func (a *apacheDirs) find() (found string, err error) {
 	return "", nil
 }
 
-// logged returns an error if there is no log at all, which is how a forgotten dataLogDir looks.
+// logged returns an error if there is no log at all, as with a forgotten dataLogDir.
 func (a *apacheDirs) logged() error {
 	if a.withoutLog {
 		return nil
@@ -121,8 +121,8 @@ func dirsIn(file string) (dir, logDir string, err error) {
 	return dir, logDir, lines.Err()
 }
 
-// writing returns an error if somebody is known to write into the directories: a follower that keeps a copy there, or a
-// process that has files open. unknown says why open files can't all be seen, "" if they can.
+// writing returns an error if a writer to the directories is known: a follower that keeps a copy there, or a process
+// with open files. unknown says why not all open files can be seen, or "" if they can.
 func (a *apacheDirs) writing(held bool) (unknown string, err error) {
 	if !held {
 		copied, err := proof.HoldCopy(a.base(), true)

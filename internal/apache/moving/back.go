@@ -77,7 +77,7 @@ func (f *backFlags) register(flags *flags) {
 	f.logins.Register(flags.FlagSet)
 }
 
-// observed takes what the flags say about observers: with their addresses, if they are to be led.
+// observed processes the flags about observers: with their addresses, if they will be led.
 func (f *backFlags) observed(led bool) (err error) {
 	if led {
 		if f.o.From, err = back.Addresses(f.from); err != nil {

@@ -25,17 +25,17 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// A Program is what the commands need from the program they are part of.
+// A Program holds what the commands need from their program.
 type Program struct {
 	// Reconfigure evaluates reconfig requests in logs.
 	Reconfigure tree.Reconfigure
-	// Ask asks whoever answers at the addresses of a configuration what it is, and why it doesn't serve.
+	// Ask asks the server at the addresses of a configuration for its state, and why it doesn't serve.
 	Ask func(context.Context, *config.Config) (proof.Answer, error)
 }
 
 // A command is import, export, shadow, or a command below migrate.
 type command struct {
-	name        string // what follows zooid on the command line
+	name        string // the command line after zooid
 	args, about string // for the help text of migrate
 	help        string
 	signals     []os.Signal // end the command's context instead of the process

@@ -98,7 +98,7 @@ func (f *compareFlags) run(ctx context.Context, s cli.Streams) (int, error) {
 	return tellCompared(s.Err, counts, f), nil
 }
 
-// compare compares the trees and prints what differs.
+// compare compares the trees and prints the differences.
 func (f *compareFlags) compare(ctx context.Context, stdout io.Writer, line *terminal.Progress) (compare.Counts, error) {
 	var sources [2]compare.Source
 	for i, side := range f.sides {

@@ -91,7 +91,8 @@ func (f *exportFlags) run(ctx context.Context, s cli.Streams) (int, error) {
 // configBytesMax exceeds the size of any zoo.cfg; a larger file is taken for a snapshot without reading it.
 const configBytesMax = 1 << 20
 
-// source sets what is exported: the directories in the arguments, those of a zoo.cfg, a snapshot file, or a server.
+// source sets the source of the export: the directories in the arguments, those of a zoo.cfg, a snapshot file, or a
+// server.
 func source(ctx context.Context, o *apache.ExportOptions, words []string, reach *cli.Access) error {
 	if isURL(words[0]) {
 		if len(words) != 1 {
@@ -133,7 +134,7 @@ func isText(file string) bool {
 	return err != nil || utf8.Valid(b) && !bytes.ContainsRune(b, 0) && !bytes.HasPrefix(b, []byte("ZOOIDSNP"))
 }
 
-// tellExported prints what was exported.
+// tellExported prints the result of an export.
 func tellExported(w io.Writer, done *apache.Exported, to string, took time.Duration) {
 	say := func(format string, args ...any) { fmt.Fprintln(w, terminal.Visible(fmt.Sprintf(format, args...))) }
 	if done.Unconfirmed > 0 {

@@ -88,8 +88,9 @@ func (f *importFlags) run(_ context.Context, s cli.Streams) (int, error) {
 	return exitDone, nil
 }
 
-// importFrom imports, under a lock of the new directories that is held from the first look to the end. Nothing is moved
-// into place if somebody is known to write into Apache's, before or after they were read, unless running accepts it.
+// importFrom imports, under a lock of the new directories that is held from the first check to the end. Nothing is
+// moved into place if a writer to Apache's directories is known, before or after they were read, unless running accepts
+// it.
 func importFrom(from *apacheDirs, running bool, o *apache.ImportOptions,
 	say func(format string, args ...any)) (*apache.Imported, error) {
 	to := []string{o.Dir}
@@ -159,7 +160,7 @@ func failure(err error) int {
 // stays in use until the end.
 const importGCPercent = 400
 
-// tellImported prints what was imported.
+// tellImported prints the result of an import.
 func tellImported(w io.Writer, done *apache.Imported, o *apache.ImportOptions, took time.Duration) {
 	say := func(format string, args ...any) { fmt.Fprintln(w, terminal.Visible(fmt.Sprintf(format, args...))) }
 	for _, p := range done.Passed {

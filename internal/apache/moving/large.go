@@ -31,7 +31,7 @@ func (l *largeZnodes) note(z *files.Znode) error {
 	return nil
 }
 
-// String says what to do, "" for nothing.
+// String says what to do, or "".
 func (l *largeZnodes) String() string {
 	if l.n == 0 {
 		return ""

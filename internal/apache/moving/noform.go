@@ -13,7 +13,7 @@ import (
 	"github.com/zooid-project/zooid/internal/tool/txnlog"
 )
 
-// noForm describes what Apache can't represent of a tree, a line each.
+// noForm describes the parts of a tree that Apache can't represent, a line each.
 func noForm(n *apache.NoForm) (lines []string) {
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if n.Strangers > 0 {
@@ -40,7 +40,8 @@ func noForm(n *apache.NoForm) (lines []string) {
 	return lines
 }
 
-// noFormLater describes what a server with this configuration may later hold that Apache can't represent, a line each.
+// noFormLater describes data that a server with this configuration may later hold and that Apache can't represent, a
+// line each.
 func noFormLater(cfg *config.Config) (lines []string) {
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if !cfg.Sessions.ApachePasswords {
@@ -72,7 +73,7 @@ func noFormLater(cfg *config.Config) (lines []string) {
 	return lines
 }
 
-// tellNoForm reports what can't be taken back to Apache; everything else can.
+// tellNoForm reports the data that can't return to Apache; everything else can.
 func tellNoForm(say func(string), lines []string) {
 	if len(lines) == 0 {
 		say("the way back: Apache can represent everything")

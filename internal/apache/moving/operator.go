@@ -26,7 +26,7 @@ func operatorCommand(ctx context.Context, command string, env []string) *exec.Cm
 	return cmd
 }
 
-// runFor runs an operator's command for a server, and returns what it has printed.
+// runFor runs an operator's command for a server, and returns its output.
 func runFor(ctx context.Context, command string, patience time.Duration, env []string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -77,7 +77,7 @@ func (f *digestFlags) arguments(words []string) error {
 
 func (f *digestFlags) run(_ context.Context, s cli.Streams) (int, error) {
 	const name = "zooid migrate digest:"
-	// An observer may have been sent a snapshot and no more: return compares with what it must have.
+	// An observer may have got only a snapshot: return compares with the data that it must have.
 	if err := f.from.findLog(s.Err); err != nil {
 		fmt.Fprintln(s.Err, name, terminal.Visible(err.Error()))
 	}
@@ -89,7 +89,7 @@ func (f *digestFlags) run(_ context.Context, s cli.Streams) (int, error) {
 	if err != nil {
 		return failure(err), err
 	}
-	if m := report.Mismatch; m != nil { // found during the replay; what counts is the tree at the end
+	if m := report.Mismatch; m != nil { // found during the replay; only the tree at the end counts
 		fmt.Fprintf(s.Err, "%s %s: at zxid %#x Apache's digest of the tree is %#x, but its files have the digest %#x\n", name,
 			terminal.Visible(m.Where), uint64(m.Zxid), m.Apache, m.Tree)
 	}

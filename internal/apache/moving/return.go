@@ -184,13 +184,13 @@ func (r *returnRun) carryOn(ctx context.Context, stdin io.Reader, stderr io.Writ
 	return r.startApache(ctx, stderr)
 }
 
-// undone says how to undo what was done before an error.
+// undone says how to undo the steps before an error.
 func (r *returnRun) undone(err error) error {
 	return fmt.Errorf("%w\nTo undo: start Zooid's servers %d again. They have all data, and no Apache server has served. To feed the observers again, run zooid migrate back",
 		err, r.zooids())
 }
 
-// survey reports what Apache can't represent.
+// survey reports the data that Apache can't represent.
 func (r *returnRun) survey() error {
 	t, _, err := txnlog.Newest(txnlog.Options{Dirs: r.o.Dirs, Reconfigure: r.program.Reconfigure})
 	if err != nil {
@@ -330,7 +330,7 @@ func (r *returnRun) await(ctx context.Context, l *leadership) error {
 	}
 }
 
-// stopWhole stops what still runs of Zooid.
+// stopWhole stops the rest of Zooid's servers.
 func (r *returnRun) stopWhole(ctx context.Context) error {
 	if err := r.journal.Begin(r.try, stepWhole, returnPlan{Hosts: r.hosts}); err != nil {
 		return err

@@ -19,19 +19,19 @@ import (
 	"github.com/zooid-project/zooid/internal/config"
 )
 
-// The steps of a return in its journal, which is in Zooid's dataDir, beside those that a switch has too.
+// The steps of a return in its journal, which is in Zooid's dataDir, in addition to those that a switch has too.
 //
 //	stop        some of Zooid's servers are stopped, while the rest serves
 //	whole       the log of this command's server has everything from now on; the rest is stopped
 //	observers   the observers have everything, and are stopped
-//	start       Apache's servers are started. There is no way back but by a switch
+//	start       Apache's servers are started. The only way back is a switch
 const (
 	stepWhole     = "whole"
 	stepObservers = "observers"
 	stepStart     = "start"
 )
 
-// returnPlan is what it takes to go on from a step.
+// returnPlan holds the data for continuing from a step.
 type returnPlan struct {
 	Hosts  map[int64]string // of the observers
 	Digest string           // the line of their digest, from stepObservers on
@@ -66,10 +66,10 @@ func (r *returnRun) openJournal() (before proof.Record, err error) {
 	return before, nil
 }
 
-// observersPatience is how long the observers may take to connect when a return goes on.
+// observersPatience is how long the observers may take to connect when a return continues.
 const observersPatience = 2 * time.Minute
 
-// goOn carries a return on that was cut short. done is false if it is to begin anew, since Zooid serves again.
+// goOn continues a return that was cut short. done is false if the return must begin again, since Zooid serves again.
 func (r *returnRun) goOn(ctx context.Context, before proof.Record,
 	stderr io.Writer) (code int, done bool, err error) {
 	var p returnPlan
@@ -127,7 +127,7 @@ func (r *returnRun) goOn(ctx context.Context, before proof.Record,
 }
 
 // othersStopped returns an error if another Zooid server runs, though this command's, which was stopped last, doesn't:
-// then others were started since, may have served without it, and have what its log lacks.
+// then others were started since, may have served without it, and may have entries that its log lacks.
 func (r *returnRun) othersStopped(ctx context.Context) error {
 	for i := range r.server.Quorum.Members.Servers {
 		m := &r.server.Quorum.Members.Servers[i]
@@ -214,8 +214,8 @@ func (r *returnRun) parts() (first, rest []config.Member) {
 }
 
 // stopFirst stops so many Zooid servers that each majority of the rest needs this command's server, and waits until
-// that one is known to lead still. What is acknowledged later is in its log too, whoever leads: so it doesn't matter in
-// which order the rest stops, and how long that takes. Clients are served meanwhile.
+// that one is known to lead still. Later acknowledged writes are in its log too, whichever server leads: so the order
+// in which the rest stops, and the time that it takes, don't matter. Clients are served meanwhile.
 func (r *returnRun) stopFirst(ctx context.Context) error {
 	first, _ := r.parts()
 	if err := r.stopAll(ctx, first); err != nil {

@@ -72,7 +72,7 @@ func (f *seedFlags) run(_ context.Context, s cli.Streams) (int, error) {
 	return exitDone, nil
 }
 
-// dropSeed removes what wasn't released, of any try.
+// dropSeed removes unreleased data of any try.
 func dropSeed(cfg *config.Config) (string, error) {
 	held, err := proof.Hold(cfg.Storage.DataDir, cfg.Storage.DataLogDir)
 	if err != nil {
@@ -122,7 +122,7 @@ func obeySeed(cfg *config.Config, in *bufio.Reader) (line string, err error) {
 // plant makes the data directory from a seed.
 func plant(cfg *config.Config, in io.Reader, try proof.Try, stays bool) (string, error) {
 	o := apache.ImportOptions{Dir: cfg.Storage.DataDir, LogDir: cfg.Storage.DataLogDir, Voters: voters(cfg)}
-	_, err := proof.Drop(o.Dir) // nobody has ever served it
+	_, err := proof.Drop(o.Dir) // no server has ever served it
 	if err == nil && stays {
 		err = newMark(try, &o).Put(o.Dir)
 	}

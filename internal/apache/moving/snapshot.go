@@ -158,7 +158,7 @@ func (s *snapshotSource) fetch(ctx context.Context, to io.Writer) error {
 	}
 }
 
-// refusalBytesMax bounds what is read of an error response.
+// refusalBytesMax bounds the part of an error response that is read.
 const refusalBytesMax = 64 << 10
 
 // refusedSnapshot returns an error that says why a server has sent no snapshot, and what to do.

@@ -161,7 +161,7 @@ func (r *switchRun) run(ctx context.Context, s cli.Streams) (code int, err error
 // surviveWriting keeps the process from being ended by SIGPIPE when its terminal is lost. Its commands aren't affected.
 func surviveWriting() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
-// carryOn carries out the switch, or goes on with one that was cut short, or undoes it.
+// carryOn carries out the switch, or continues or undoes one that was cut short.
 func (r *switchRun) carryOn(ctx context.Context, stdin io.Reader, stderr io.Writer) (int, error) {
 	o := apache.ImportOptions{Dir: r.server.Storage.DataDir, LogDir: r.server.Storage.DataLogDir}
 	if r.seed != "" {
@@ -253,7 +253,7 @@ func (r *switchRun) carryOut(ctx context.Context, copied *follow.Follower, end f
 	if err := r.journal.Begin(r.try, stepStop, s); err != nil {
 		return switchRefused, fmt.Errorf("nothing was changed: %w", err)
 	}
-	signal.Ignore(syscall.SIGHUP) // from here on it goes on without its terminal, and so do its commands
+	signal.Ignore(syscall.SIGHUP) // from here on it continues without its terminal, and so do its commands
 	r.stopped = time.Now()
 	made, err := r.takeOver(ctx, copied, end, s, o)
 	if err == nil {
@@ -397,7 +397,7 @@ func ids(e *follow.Ensemble) (all []int64) {
 }
 
 // foundsAlone orders the Zooid server to found its ensemble with the imported data, without waiting for the others of
-// its server lines: the operator who switches has decided that this data counts, and clients wait. With seeds, the
+// its server lines: by switching, the operator has decided that this data counts, and clients wait. With seeds, the
 // first voters are known already.
 func (r *switchRun) foundsAlone() error {
 	if r.seed != "" || !r.server.Quorum.Distributed {
@@ -407,7 +407,7 @@ func (r *switchRun) foundsAlone() error {
 		"clients move from Apache to this server's data")
 }
 
-// file returns w if it is an *os.File, nil otherwise: a started process inherits it, and may write to it for ever.
+// file returns w if it is an *os.File, else nil: a started process inherits the file, and may write to it forever.
 func file(w io.Writer) *os.File {
 	f, _ := w.(*os.File)
 	return f

@@ -17,15 +17,15 @@ import (
 	"github.com/zooid-project/zooid/internal/apache/proof"
 )
 
-// The steps of a switch in its journal, which is beside the copy.
+// The steps of a switch in its journal, which is next to the copy.
 //
 //	stop      Apache's servers are told to stop. Undone by starting them
 //	make      data is made here and by -seed, and no server starts on it. Undone by removing it
-//	release   servers may start on it. There is no way back but by export
-//	serve     it serves; there is nothing to go on with
+//	release   servers may start on it. The only way back is an export
+//	serve     it serves; nothing is left to do
 //
-// A switch that ends in between leaves stop or make as the last step: the next try finds out if Apache serves again,
-// and begins anew, or goes on with what it was told then.
+// A switch that ends in between leaves stop or make as the last step: the next try checks whether Apache serves again,
+// and begins again, or continues with the recorded state.
 const (
 	stepStop    = "stop"
 	stepMake    = "make"
@@ -34,30 +34,30 @@ const (
 	stepUndone  = "undone"
 )
 
-// stopPlan is what it takes to go on from step stop.
+// stopPlan holds the data for continuing from step stop.
 type stopPlan struct {
 	Ensemble follow.Ensemble
 	At       int64                 // the zxid that mark has returned
 	Before   map[string]proof.Port // the servers' ports before the stop
 }
 
-// releasePlan is what it takes to go on from step release.
+// releasePlan holds the data for continuing from step release.
 type releasePlan struct {
 	Zxid    int64 // of the copy
 	Stopped time.Time
 }
 
-// The files of a switch beside the copy.
+// The files of a switch next to the copy.
 const (
 	journalName = "switch.journal"
-	logName     = "switch.log"   // what the command has said
+	logName     = "switch.log"   // the command's output
 	tailsName   = "switch.tails" // a folder for the tails, as long as they are needed
 )
 
 // openJournal opens the journal and the log. before is the step that an earlier try was at, with the data that it takes
 // to go on; without Step if there is nothing to go on with.
 func (r *switchRun) openJournal() (before proof.Record, err error) {
-	if r.check { // nothing is written beside the copy
+	if r.check { // nothing is written next to the copy
 		records, err := proof.ReadJournal(filepath.Join(r.words[1], journalName))
 		return lastStep(records), err
 	}
@@ -75,7 +75,7 @@ func (r *switchRun) openJournal() (before proof.Record, err error) {
 	return lastStep(records), nil
 }
 
-// lastStep returns what a journal leaves to go on with.
+// lastStep returns the step of a journal to continue from.
 func lastStep(records []proof.Record) (before proof.Record) {
 	for _, r := range records {
 		switch {
@@ -83,14 +83,14 @@ func lastStep(records []proof.Record) (before proof.Record) {
 			before = proof.Record{}
 		case r.Step == stepStop || r.Step == stepRelease:
 			before = r
-		case r.Step == stepMake: // it goes on as from stop
+		case r.Step == stepMake: // continues as from stop
 			before.Try, before.At = r.Try, r.At
 		}
 	}
 	return before
 }
 
-// dropOf removes what a try has made in a directory and not released.
+// dropOf removes a try's unreleased data in a directory.
 func dropOf(dir string, try proof.Try) error {
 	m, err := proof.FindMark(dir)
 	if m != nil && m.Try == try {
@@ -99,10 +99,10 @@ func dropOf(dir string, try proof.Try) error {
 	return err
 }
 
-// undoPatience is how long the other machines may take to remove what was made there.
+// undoPatience is how long the other machines may take to remove the data made there.
 const undoPatience = time.Minute
 
-// dropAll removes what this try has made and not released, and says what is left.
+// dropAll removes this try's unreleased data, and says what is left.
 func (r *switchRun) dropAll(ctx context.Context, dir string) (left string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoPatience)
 	defer cancel()
@@ -202,7 +202,7 @@ func (r *switchRun) stillClosed(ctx context.Context, s *stopPlan) (err error) {
 	return err
 }
 
-// release goes on with a try that had begun to release the new servers.
+// release continues a try that had begun to release the new servers.
 func (r *switchRun) release(ctx context.Context, before proof.Record, stderr io.Writer) (int, error) {
 	var plan releasePlan
 	if err := json.Unmarshal(before.Data, &plan); err != nil {

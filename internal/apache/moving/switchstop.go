@@ -24,13 +24,13 @@ import (
 	"github.com/zooid-project/zooid/internal/apache/switchover"
 )
 
-// An ending is what came from the machine of a server that is said to have stopped.
+// An ending is the output from the machine of a server that is said to have stopped.
 type ending struct {
 	tail *files.Tail
 	said *proof.Testimony // nil if there was none
 }
 
-// request returns what is asked about a server's end.
+// request returns the question about a server's end.
 func (r *switchRun) request(m *learner.Member, after int64) string {
 	return proof.Request{After: after, Try: r.try, Ports: ports(m)}.String()
 }
@@ -103,7 +103,7 @@ func (r *switchRun) stopOne(ctx context.Context, m *learner.Member, after int64)
 	cmd.Stderr = &atMost{w: &said, left: saidMax}
 	err = cmd.Run()
 	switch {
-	case printed.failed != nil: // what the command says then is that its output is closed
+	case printed.failed != nil: // then the command only reports that its output is closed
 		return ended, fmt.Errorf("save the command's output next to the copy: %w", printed.failed)
 	case err != nil:
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -117,10 +117,10 @@ func (r *switchRun) stopOne(ctx context.Context, m *learner.Member, after int64)
 	return ended, nil
 }
 
-// printedMax is how much of a -stop command's output is kept: what tells that the tail in it is too large.
+// printedMax is how much of a -stop command's output is kept: enough to show that the tail in it is too large.
 const printedMax = files.TailPrefaceMax + files.TailBytesMax + 1<<20
 
-// tailOf returns the file for what the command for a server prints: a tail may be more than memory holds.
+// tailOf returns the file for the output of a server's command: a tail may be larger than memory.
 func (r *switchRun) tailOf(m *learner.Member) string {
 	return filepath.Join(r.words[1], tailsName, fmt.Sprintf("tail.%d", m.ID))
 }
@@ -142,7 +142,7 @@ func (r *switchRun) dropTails() {
 	}
 }
 
-// quoted returns what a command has said, as the end of a message; "" if it has said nothing.
+// quoted returns a command's output as the end of a message, or "" if there is none.
 func quoted(said *bytes.Buffer) string {
 	if text := strings.TrimSpace(said.String()); text != "" {
 		return ": " + text
@@ -228,7 +228,7 @@ func tailsIn(all map[int64]ending) map[int64]*files.Tail {
 	return tails
 }
 
-// tailFile reads a file with what zooid migrate tail has printed.
+// tailFile reads a file with the output of zooid migrate tail.
 func tailFile(path string) (ended ending, err error) {
 	tail, preface, err := files.OpenTail(path)
 	if err != nil {

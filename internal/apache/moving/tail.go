@@ -99,7 +99,7 @@ func (a *apacheDirs) findLog(stderr io.Writer) error {
 }
 
 // readTail reads the tail of a stopped server, and looks for signs that it hasn't stopped: before, and again
-// afterwards, as a server that ends meanwhile has written more.
+// afterwards, since a server that ends meanwhile has written more.
 func readTail(dir, logDir string, asked proof.Request) (*files.Tail, *proof.Testimony, error) {
 	if _, err := unheld(dir, logDir); err != nil {
 		return nil, nil, fmt.Errorf("read the tail of %s: %w. Stop the server first", dir, err)
@@ -121,7 +121,7 @@ func readTail(dir, logDir string, asked proof.Request) (*files.Tail, *proof.Test
 	return tail, said, nil
 }
 
-// unheld says what is known of who has an Apache server's files open. The error names who has.
+// unheld says what is known about processes that have an Apache server's files open. The error names them.
 func unheld(dir, logDir string) (proof.Files, error) {
 	dirs := []string{dir}
 	if logDir != "" && filepath.Clean(logDir) != filepath.Clean(dir) {

@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 )
 
-// Files says who has a directory's files open.
+// Files says which process has a directory's files open.
 type Files struct {
-	Held  string `json:"held,omitempty"`  // who has one open; "" if nobody is known to
-	Known bool   `json:"known,omitempty"` // with Held empty: nobody has
+	Held  string `json:"held,omitempty"`  // a process that has one open; "" if none is known to
+	Known bool   `json:"known,omitempty"` // with Held empty: no process has
 	Why   string `json:"why,omitempty"`   // it isn't known
 }
 

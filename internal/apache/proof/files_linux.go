@@ -16,14 +16,14 @@ const procDir = "/proc"
 // An inode identifies a file, by whatever path and in whatever mount namespace it was opened.
 type inode struct{ device, number uint64 }
 
-// Holders says who has files in directories open. Two sources tell:
+// Holders says which processes have files in directories open. There are two sources:
 //
 //   - /proc shows each process's open files, by device and inode, also those of containers. It shows only the user's
 //     own processes unless the user is root, and only those of the pid namespace.
-//   - A read lease (fcntl(2), F_SETLEASE) is granted by the kernel only if nobody on the machine has the file open for
-//     writing. Asking takes the file's owner or root, and a local file system.
+//   - The kernel grants a read lease (fcntl(2), F_SETLEASE) only if no process on the machine has the file open for
+//     writing. Asking requires the file's owner or root, and a local file system.
 //
-// If neither can be had, who holds the files isn't known.
+// Without either source, the holders are unknown.
 func Holders(dirs ...string) (Files, error) {
 	paths, err := regular(dirs)
 	if err != nil {
@@ -88,8 +88,8 @@ func shown(proc string, names map[inode]string) Files {
 // firstPidNamespace is the inode of the pid namespace that has all processes of the machine (PROC_PID_INIT_INO).
 const firstPidNamespace = 0xEFFFFFFC
 
-// wholeProc reports whether /proc shows all processes of the machine. Mounted with hidepid, it hides those of others
-// from everybody but root.
+// wholeProc reports whether /proc shows all processes of the machine. Mounted with hidepid, it hides other users'
+// processes from all users but root.
 func wholeProc(proc string) bool {
 	if os.Geteuid() != 0 {
 		return false

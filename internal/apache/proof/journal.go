@@ -18,10 +18,9 @@ import (
 )
 
 // A Journal records the steps of a command that moves an ensemble, each before it begins and after it is done, on disk
-// before the command goes on. When the command is run again, it goes on from the last record or undoes what was done.
+// before the command continues. When the command is run again, it continues from the last record or undoes the steps.
 //
-// It is a file with one JSON object a line. A last line that isn't whole was cut short by a crash, before its step
-// began.
+// It is a file with one JSON object a line. An incomplete last line was cut short by a crash, before its step began.
 type Journal struct{ f *os.File }
 
 // A Record is a line of a Journal.
@@ -30,7 +29,7 @@ type Record struct {
 	Try  Try             `json:"try"`
 	Step string          `json:"step"`
 	Done bool            `json:"done,omitempty"` // otherwise it begins
-	Data json.RawMessage `json:"data,omitempty"` // what it takes to go on
+	Data json.RawMessage `json:"data,omitempty"` // the data for continuing
 }
 
 // journalMax bounds a journal. A try writes less than 64 KiB.
@@ -98,7 +97,7 @@ func readJournal(r io.Reader) (records []Record, whole int64, err error) {
 	}
 }
 
-// Begin records that a step begins. data is what it takes to go on with it.
+// Begin records that a step begins. data is the data for continuing with it.
 func (j *Journal) Begin(try Try, step string, data any) error {
 	var b json.RawMessage
 	if data != nil {

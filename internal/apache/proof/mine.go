@@ -35,7 +35,7 @@ type CopyMark struct {
 	Installing string `json:"installing,omitempty"`
 }
 
-// markWhat tells whoever finds the file.
+// markWhat explains the file to its readers.
 const markWhat = "a copy of a running Apache ZooKeeper ensemble. zooid migrate follow and switch write here, and remove what they have written. Let nothing else use this directory"
 
 // markMax bounds the file CopyMarkName.
@@ -50,7 +50,7 @@ type Copy struct {
 	mark *CopyMark // nil without a mark
 }
 
-// HoldCopy locks a directory, then looks at it. With look, nothing is written, then or later; otherwise the directory
+// HoldCopy locks a directory, then examines it. With look, nothing is written, then or later; otherwise the directory
 // is created if it doesn't exist.
 func HoldCopy(dir string, look bool) (*Copy, error) {
 	c := &Copy{dir: dir, look: look}
@@ -115,10 +115,10 @@ func (c *Copy) Close() error {
 	return err
 }
 
-// Looks reports whether nothing is to be written.
+// Looks reports whether nothing may be written.
 func (c *Copy) Looks() bool { return c.look }
 
-// Mark returns what the directory's mark says, nil if it has none. It must not be changed.
+// Mark returns the directory's mark, or nil if it has none. It must not be changed.
 func (c *Copy) Mark() *CopyMark { return c.mark }
 
 // Empty reports whether the directory has nothing in it. lost+found, which a new file system has, doesn't count.
@@ -127,7 +127,7 @@ func (c *Copy) Empty() (bool, error) {
 	return len(names) == 0, err
 }
 
-// names returns what is in the directory.
+// names returns the names in the directory.
 func (c *Copy) names() (names []string, err error) {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

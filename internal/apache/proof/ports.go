@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// A Port is what is known about who listens at an address.
+// A Port is what is known about the listener at an address.
 type Port string
 
 const (
-	Open    Port = "open"      // somebody accepts connections
+	Open    Port = "open"      // a process accepts connections
 	Closed  Port = "closed"    // the kernel of the machine at the address refuses connections
 	Unknown Port = "not known" // no answer, no route, no such name: a firewall and a dead machine look like that
 )
@@ -21,7 +21,7 @@ const (
 // portPatience is how long a machine may take to answer.
 const portPatience = time.Second
 
-// Probe connects to all addresses at once, and returns what it learned about each.
+// Probe connects to all addresses at once, and returns the result for each.
 func Probe(ctx context.Context, addresses []string) map[string]Port {
 	var mu sync.Mutex
 	var wait sync.WaitGroup

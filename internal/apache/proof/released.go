@@ -12,9 +12,9 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// A Mark is in a data directory that a switch is making. It says so from before the first file is there until the
-// switch releases the directory: no server starts on it meanwhile, whatever happens to the switch. All of Zooid's files
-// beside a mark are the try's: there were none when the mark was written, and no server has run since.
+// A Mark is in a data directory that a switch is making. It exists from before the first file until the switch releases
+// the directory: no server starts on the directory meanwhile, whatever happens to the switch. All of Zooid's files next
+// to a mark are the try's: there were none when the mark was written, and no server has run since.
 type Mark struct {
 	Try    Try       `json:"try"`
 	At     time.Time `json:"at"`

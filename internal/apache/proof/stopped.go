@@ -33,7 +33,7 @@ func (t *Testimony) Line() string {
 // ErrNoTestimony says that a command has printed no testimony.
 var ErrNoTestimony = errors.New("only a tail was received; zooid migrate tail of this version also reports how the server ended")
 
-// FindTestimony finds the last testimony in what a command has printed.
+// FindTestimony finds the last testimony in a command's output.
 func FindTestimony(printed []byte) (*Testimony, error) {
 	at := bytes.LastIndex(printed, []byte(testimonyMark))
 	if at < 0 {
@@ -69,10 +69,10 @@ type Server struct {
 	Copied int64 // that transaction's zxid
 }
 
-// A Verdict says what was found about a server.
+// A Verdict holds the findings about a server.
 type Verdict struct {
-	Runs  []string // what shows that it runs
-	Lacks []string // what isn't known of its end
+	Runs  []string // signs that it runs
+	Lacks []string // what is unknown about its end
 }
 
 // Stopped reports whether it is proved that the server has stopped.
@@ -80,10 +80,10 @@ func (v *Verdict) Stopped() bool { return len(v.Runs)+len(v.Lacks) == 0 }
 
 // Judge says whether a server has stopped, by what is known for a try. The proof is complete if
 //
-//  1. a process on its machine, which could be asked who has the server's files open, says that nobody has,
+//  1. a process on its machine that can see which processes have the server's files open says that none has,
 //  2. each address at which the server listens is known to be closed,
 //  3. its log has the last transaction that the copy had before the stop, and ends where its tail does,
-//  4. all of that was said in answer to this try.
+//  4. all of that was answered to this try.
 //
 // A refused connection to an election port is known from afar only if the same port was open before: firewalls refuse
 // connections too. On the server's own machine, a refusal is its kernel's.
@@ -124,7 +124,7 @@ func (s *Server) Judge(try Try) (v Verdict) {
 	return v
 }
 
-// String lists what is against the server's end.
+// String lists the evidence against the server's end.
 func (v *Verdict) String() string {
 	var parts []string
 	if len(v.Runs) > 0 {

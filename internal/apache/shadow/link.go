@@ -21,7 +21,7 @@ var errShadowSilent = fmt.Errorf("the shadow hasn't answered for %v", patience)
 // A call is a request to the shadow.
 type call struct {
 	xid  int32
-	keep bool // a ping to keep the session alive, for which nobody waits
+	keep bool // a ping to keep the session alive, for which no client waits
 	done chan struct{}
 
 	// The following fields are set when done is closed.

@@ -50,7 +50,7 @@ func Ready(s *follow.Status, undigested bool) error {
 }
 
 // Proved returns the tail that ends the ensemble's history, given the tails of the stopped servers by id. The error
-// says who else must stop. majority permits that only a majority of the voters has stopped.
+// says which other servers must stop. majority permits that only a majority of the voters has stopped.
 func Proved(e *follow.Ensemble, tails map[int64]*files.Tail, majority bool) (*files.Tail, error) {
 	voters := 0
 	var stopped []*files.Tail

@@ -143,7 +143,7 @@ func Serve(l net.Listener, handler http.Handler, hosts []string, log *slog.Logge
 }
 
 // own returns next, for requests that don't name a stranger as their Host. The first one that does is logged: it may
-// come from a Prometheus whose targets have a name that nobody has told this server.
+// come from a Prometheus whose targets have a name that isn't configured on this server.
 func own(next http.Handler, hosts []string, log *slog.Logger) http.Handler {
 	var told sync.Once
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -269,7 +269,7 @@ func (c *checker) proveBy(zxid int64, proofs []evidence, list []*unanswered) boo
 }
 
 // proveTogether finds an unanswered change that happened at zxid and is possible only after others with unknown zxids,
-// such as two containers reaped one after the other without a read in between.
+// such as two containers reaped one after another without a read in between.
 func (c *checker) proveTogether(zxid int64, proofs []evidence, list []*unanswered) bool {
 	tries := explainTries
 	for _, b := range list {

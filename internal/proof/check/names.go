@@ -70,8 +70,8 @@ func (t *names) nodesOf(op int32) []*node {
 	return t.nodes[t.of[op].node:t.of[op+1].node]
 }
 
-// nameSeed makes the hashes of names differ from run to run, so that nobody can
-// choose two sets of names that look equal.
+// nameSeed makes the hashes of names differ from run to run, so that no one can choose
+// two sets of names that look equal.
 var nameSeed = maphash.MakeSeed()
 
 // A nameSet represents a set of names of children. Equal sets compare equal, and different sets with a probability of

@@ -8,32 +8,32 @@ import (
 )
 
 // The rules of docs/decisions/086-alive-means-able.md, for disks that are slow or hang and loops that stand. A server
-// works if it runs, its loop turns, and its disk finishes writes in time. It is able if a majority works that it
-// reaches, itself included, and if nothing else was in the way lately (World.excusedTo). That a server doesn't work is
-// an excuse only
+// works if it runs, its loop turns, and its disk finishes writes in time. It is able if it reaches a working majority,
+// itself included, and nothing else was in the way lately (World.excusedTo). That a server doesn't work is an excuse
+// only
 //
-//   - for what it does itself, until it works again (host.heldTo);
-//   - for what the others do, if no majority works without it;
-//   - for what takes longer because another one must lead, for as long after it stopped working as anything may
-//     take (World.heldAt).
+//   - for its own actions, until it works again (host.heldTo);
+//   - for the others' actions, if no majority works without it;
+//   - for delays because another server must lead, for as long after it stopped working as anything may take
+//     (World.heldAt).
 //
 // The rules:
 //
 //	A1  A session isn't ended before its timeout has passed since a server answered its client (endedEarly), or since
 //	    a packet of its client reached an able server (endedUnheard). Time in which its leader stood doesn't count, but
 //	    for a second (endedUnlistened).
-//	A2  Nothing of a session is answered later after its end than X10 allows, pings included (answers).
-//	A3  A server that works answers each request within answerPatience while the ensemble is able, whatever the other
-//	    servers' disks do: reads and writes go on (client.stuck).
+//	A2  No request of a session, pings included, is answered later after its end than X10 allows (answers).
+//	A3  A server that works answers each request within answerPatience while the ensemble is able, regardless of the
+//	    other servers' disks: reads and writes go on (client.stuck).
 //	A4  A server whose disk hangs doesn't lead for longer than handOverPatience, if others can (leadsOn).
 //	A5  A server that can't answer a client closes its connection early enough for it to find an able server within
 //	    its timeout (keeps).
-//	A6  A session of which nothing is heard ends, as soon as its timeout and endPatience have passed since, or since
-//	    its leader was elected or worked again: nothing is excused for longer (outlives).
+//	A6  A silent session ends as soon as its timeout and endPatience have passed since it was heard, or since its leader
+//	    was elected or worked again: nothing is excused for longer (outlives).
 //	A7  A server that no other one has heard for longer than its patience and cutOffPatience has no client with a
 //	    session, and takes none, unless it serves for reading only (serves, takes).
 
-// excusedTo returns when nothing is an excuse any more for what clients feel, whichever server serves them.
+// excusedTo returns when no excuse is left for effects on clients, whichever server serves them.
 func (w *World) excusedTo() int64 { return max(w.lastFault, w.lastHeld) }
 
 // able reports whether a server is able now.
@@ -71,7 +71,7 @@ func (g *ledger) endedUnlistened(c *client, leader *host, timeout int64) {
 }
 
 // keepsToItself reports whether the server's loop has stood since the time at, without time for a report in between:
-// what it heard then is not known elsewhere.
+// then no other server knows what it heard.
 func (s *host) keepsToItself(at int64) bool {
 	reported := at + reportTime
 	for _, p := range s.pauses {
@@ -91,7 +91,7 @@ type packet struct {
 	prolonged int64 // when it was last prolonged by something else (ledger.prolongs)
 }
 
-// arrived notes that a packet of a client has reached a server.
+// arrived records that a packet of a client has reached a server.
 func (g *ledger) arrived(k *conn) {
 	session := k.serving.Session()
 	if _, begun := g.begun[session]; !begun || k.w.plan.Local { // it may be a read-only one
@@ -101,7 +101,7 @@ func (g *ledger) arrived(k *conn) {
 	g.packets[session] = packet{at: at, timeout: timeout, l: k.l, able: k.w.able(k.l.s)}
 }
 
-// prolongs notes that a server has reason to think that a session's client lives: it has taken a connect request that
+// prolongs records that a server has reason to think that a session's client lives: it has taken a connect request that
 // names the session, with its password, or it can't take requests that wait and doesn't read what follows them, until
 // it closes the connection.
 func (g *ledger) prolongs(w *World, session int64) {
@@ -114,7 +114,7 @@ func (g *ledger) prolongs(w *World, session int64) {
 // reportTime is how long it may take until the leader has heard of a packet.
 const reportTime = 200 * millisecond
 
-// unreported notes that the loop of a server stands until a time, and reports what has just reached it afterwards.
+// unreported records that the loop of a server stands until a time, and only then reports what has just reached it.
 func (g *ledger) unreported(l *life, to int64) {
 	for session, p := range g.packets {
 		if p.l == l && p.at > l.w.now-reportTime {
@@ -138,10 +138,10 @@ func (g *ledger) endedUnheard(w *World, session int64) {
 // answerBound is how long a session may be answered after its end (X10), by a server's clock.
 func answerBound(timeout int32) int64 { return max(int64(timeout)*millisecond/3, second) }
 
-// answerSlack is what a message's way and a clock's rate add to answerBound.
+// answerSlack is the time that a message's way and a clock's rate add to answerBound.
 const answerSlack = 20 * millisecond
 
-// answers checks A2 for what a server wrote to a client, and had decided on at the time at.
+// answers checks A2 for the server's output to a client, which was decided at the time at.
 func (g *ledger) answers(k *conn, out []byte, at int64) {
 	greeted := k.answered
 	k.answered = true
@@ -184,10 +184,10 @@ func (g *ledger) leadsOn(l *life) {
 
 // keeps checks A5 when a client gives up on a server that has been silent for two thirds of the session's timeout.
 // Timeouts of less than keptMin leave too little time between the server's bound and that. A disk that has finished a
-// write meanwhile is slow rather than hung: its server learns what the ensemble does, and so need not close anything,
-// though an answer may take three such writes. What a server owes counts from when the client asked, or from when it
-// turned between two times in which it stood, as it learned then that the session lives: half of the timeout, for which
-// it may go on with what it knew then, and a while longer if it led.
+// write meanwhile is slow rather than hung: its server follows the ensemble, and so need not close anything, though an
+// answer may take three such writes. The server's time counts from when the client asked, or from when its loop turned
+// between two stalls, since it then learned that the session lives: half of the timeout, for which it may rely on that
+// knowledge, and a while longer if it led.
 func (g *ledger) keeps(c *client) {
 	w, l := c.w, c.conn.l
 	if c.timeout < keptMin || c.conn.closed || l.ended || l.s.paused() || c.heard < w.excusedTo() ||

@@ -86,7 +86,7 @@ func (a ages) event(now, time int64, e tree.Event) {
 	}
 }
 
-// born records what kind of znode was created, if it still exists.
+// born records the kind of a created znode, if it still exists.
 func (a ages) born(path string, flags jute.CreateMode, ttl int64) {
 	if n := a[path]; n != nil {
 		n.container = flags == jute.ModeContainer

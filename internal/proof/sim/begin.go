@@ -16,8 +16,8 @@ const joinPause = 100 * millisecond
 // joinPatience is how long a peer may take to answer.
 const joinPatience = second
 
-// foundingPatience is how long nobody must listen at a voter's address before the others found without it, and
-// namePatience how long there must be no such name.
+// foundingPatience is how long a voter's address must have no listener before the others found without it, and
+// namePatience how long its name must not exist.
 const (
 	foundingPatience = 10 * second
 	namePatience     = 20 * second
@@ -31,7 +31,7 @@ var (
 	errNoAddress = errors.New("no route to its address")
 )
 
-// inquire begins to ask the peers how to begin with what the disk holds.
+// inquire begins to ask the peers how to begin with the disk's content.
 func (l *life) inquire(holds quorum.Holding) {
 	l.inquiry = &quorum.Inquiry{
 		Self: l.s.id, Life: l.number(), Members: l.s.config, Lineage: l.number() | 1<<63, Level: uint32(l.level),
@@ -41,7 +41,7 @@ func (l *life) inquire(holds quorum.Holding) {
 	l.discover()
 }
 
-// aloneFrom returns how a server begins whose configuration names nobody else.
+// aloneFrom returns how a server whose configuration names no other begins.
 func aloneFrom(id, lineage uint64) quorum.Beginning {
 	f := &quorum.Founding{Lineage: lineage, Term: 1, Voters: []uint64{id}}
 	return quorum.Beginning{Cluster: lineage, Founding: f}
@@ -184,8 +184,8 @@ func (s *host) asked(by asker, answer func(quorum.Answer)) {
 	})
 }
 
-// answerWhat answers the question of a server that finds out how to begin: first what this server is, and if that is a
-// member of an ensemble, what the loop says to the request to join. A server that has begun asks the first alone.
+// answerWhat answers the questions of a server that is finding out how to begin: first for this server's state, and if
+// it is a member of an ensemble, then the request to join. A server that has begun asks only the first.
 func (l *life) answerWhat(by asker, back func(quorum.Answer)) {
 	status := l.loop.Status()
 	a := l.read(quorum.AppendBegun(nil, l.s.cluster, status.Elected, status.Leader, l.founding))
@@ -210,7 +210,7 @@ func (l *life) read(answer []byte) quorum.Answer {
 	return a
 }
 
-// joinRequest does what the server's transport does with a question.
+// joinRequest handles a question as the server's transport does.
 func (l *life) joinRequest(by asker, back func(quorum.JoinReply)) {
 	from := by.host
 	e := quorum.Event{
@@ -274,7 +274,7 @@ func (l *life) isEmpty(of *host, life int, answer func(empty bool)) {
 	})
 }
 
-// question is a question that the loop has yet to answer.
+// question is a question that the loop hasn't answered yet.
 type question struct {
 	reply chan quorum.JoinReply
 	back  func(quorum.JoinReply)
@@ -294,7 +294,7 @@ func (l *life) answer() {
 	}
 }
 
-// joiningName is the file in which a server notes that it is joining.
+// joiningName is the file in which a server records that it is joining.
 func (w *World) joiningName() string { return w.logDir() + "/joining" }
 
 // joins writes the note that the server is joining, or the record of the founding in which it takes part.
@@ -349,7 +349,7 @@ func (l *life) joined() {
 	}
 }
 
-// foundingKept returns the founding that the server has written down, if it is one of what the disk holds.
+// foundingKept returns the founding that the server has recorded, if it belongs to the disk's content.
 func (l *life) foundingKept() (*quorum.Founding, error) {
 	kept, err := l.dir.Kept(quorum.FoundingName)
 	if err != nil {
@@ -362,8 +362,8 @@ func (l *life) foundingKept() (*quorum.Founding, error) {
 	return f, nil
 }
 
-// watchOvertaken asks the others what they are while nobody was elected in the ensemble that this server has founded.
-// If they have founded another one meanwhile, the server joins that with an empty disk.
+// watchOvertaken asks the others for their states while the ensemble that this server has founded has elected no
+// leader. If they have founded another one meanwhile, the server joins that with an empty disk.
 func (l *life) watchOvertaken() {
 	w, s := l.w, l.s
 	if l.ended || l.founding == nil || l.loop == nil || l.loop.Status().Elected {

@@ -12,12 +12,13 @@ import (
 	"github.com/zooid-project/zooid/internal/treeload"
 )
 
-// The profile beginnings: servers that begin, with everything that can go wrong meanwhile. A plan is a story of how
-// they are started, with what on their disks and in their lines, and faults around it. An operator (advise) does what
-// the servers' messages tell.
+// The profile beginnings: servers that begin, with all that can go wrong meanwhile. A plan is a story of how they are
+// started, the content of their disks and lines, and faults around it. An operator (advise) follows the servers'
+// messages.
 //
 // The stories keep to what servers can know: a server whose data counts isn't known to be absent, for as long as
-// others would found without it (World.befalls). Its machine may be switched off, since nobody knows what that means.
+// others would found without it (World.befalls). Its machine may be switched off, since others can't know what its
+// silence means.
 
 // begins is the name of the profile.
 const begins = "beginnings"
@@ -88,7 +89,7 @@ func (w *World) pair(log io.Writer) {
 }
 
 // Values of a fault of the kind Astray, added up: all names lead astray; even before both ensembles have begun, in
-// which case an empty server may take part in the founding of the wrong one, and nobody can know.
+// which case an empty server may unknowingly take part in the founding of the wrong one.
 const (
 	astrayAll = 1 << iota
 	astrayEarly
@@ -143,7 +144,7 @@ func (p *Plan) beginEmpty(r *rand.Rand, servers []int) {
 	}
 }
 
-// beginTwice is a story of empty servers that found twice: the first founder ends before it has told anybody.
+// beginTwice is a story of empty servers that found twice: the first founder ends before any other server knows.
 func (p *Plan) beginTwice(r *rand.Rand, servers []int) {
 	p.Faults = append(p.Faults, Fault{Kind: Doom, Server: 1, Other: 1, Dur: between(r, 14*second, 30*second)})
 	for _, id := range servers {
@@ -283,9 +284,9 @@ func (w *World) refounded() bool {
 }
 
 // mayOrder reports whether an operator may order a server to found: it waits because of one that is away and will be,
-// its data is all that there is, nobody else was ordered, and nobody else is about to found by itself, as the rules
-// say: of those that run, that is the one with the lowest id. Otherwise there may be two foundings, which wait for each
-// other.
+// its data is all that there is, no other server was ordered, and none is about to found by itself according to the
+// rules: among those that run, that is the one with the lowest id. Otherwise there may be two foundings, which wait for
+// each other.
 func (w *World) mayOrder(s *host) bool {
 	v, d := s.life, &w.descent
 	if v == nil || v.inquiry == nil || v.loop != nil || len(d.founded) > 0 || w.orders > 0 {
@@ -371,7 +372,7 @@ func (w *World) mishap(f Fault, s, other *host) {
 	}
 }
 
-// again starts a server, anew if it runs.
+// again starts a server, or restarts it if it runs.
 func (s *host) again() {
 	if s.life != nil {
 		s.end(false)
@@ -380,7 +381,7 @@ func (s *host) again() {
 	s.start()
 }
 
-// correct acts as an operator who corrects a server's lines.
+// correct acts as an operator and corrects a server's lines.
 func (s *host) correct() {
 	s.config = s.w.lines(s.id, rightLine, 0)
 	if s.life != nil && s.life.loop == nil {
@@ -434,10 +435,10 @@ func (i *foreignImage) Describe() storage.Meta {
 	}
 }
 
-// adviceTime is how long a server waits before the operator does what its messages advise.
+// adviceTime is how long a server waits before the operator follows its messages.
 const adviceTime = 12 * second
 
-// advise acts as an operator who reads what servers wait for: data that no ensemble takes over, or that is older than
+// advise acts as an operator and reads what servers wait for: data that no ensemble takes over, or that is older than
 // another server's, is set aside, and of servers that must only join one is ordered to found.
 func (w *World) advise() {
 	patience := int64(adviceTime)

@@ -52,12 +52,12 @@ type client struct {
 	born    *life // the process on which the session began
 	quiet   int   // read-only requests left at the session's beginning
 
-	silent   bool // what it does isn't recorded
+	silent   bool // its actions aren't recorded
 	asksRO   bool // it accepts a read-only session
 	readOnly bool // its session is read-only
 	commands []command
 	frozen   int      // number of faults that freeze it
-	missed   []func() // what arrived meanwhile
+	missed   []func() // arrivals meanwhile
 	unsure   int64    // until then a change of membership may be under way
 
 	conn      *conn
@@ -70,7 +70,7 @@ type client struct {
 	alive     int64 // when it sent the last packet that was answered
 	aliveOn   *host // the server that answered it
 	thinking  bool
-	left      int // requests it has yet to send
+	left      int // requests not sent yet
 	paths     []string
 	server    *host // the server it is connected or connecting to
 }
@@ -231,7 +231,7 @@ func (c *client) drop(pause int64) {
 		zxid := c.zxid
 		c.forget()
 		if chance(c.dice, 50) {
-			c.zxid = zxid // it remembers what it has seen
+			c.zxid = zxid // it remembers the last zxid seen
 		}
 	}
 	c.again(pause)
@@ -275,7 +275,7 @@ func (c *client) send(op jute.Op, xid int32, body []byte) {
 }
 
 // freeze stops the client for a while. When it resumes, it sends a request
-// before it looks at what has arrived meanwhile.
+// before it handles anything that has arrived meanwhile.
 func (c *client) freeze(d int64) {
 	c.frozen++
 	c.w.after(d, func() {
@@ -365,7 +365,7 @@ func (c *client) answered(k *conn, frame []byte) {
 	c.greet()
 }
 
-// greet sends what every new connection needs before anything else.
+// greet sends the first requests of every new connection.
 func (c *client) greet() {
 	c.greeted = true
 	if op, body := c.watches.request(c.zxid); body != nil {
@@ -426,7 +426,7 @@ func (c *client) frame(k *conn, frame []byte) {
 	}
 }
 
-// reply handles the reply to a request and goes on.
+// reply handles the reply to a request and continues.
 func (c *client) reply(k *conn, q call, code jute.Code, body []byte) {
 	c.watches.answered(q.op, q.body, code)
 	if c == c.w.restorer && (q.op == jute.OpCreate || q.op == tree.OpReplace) && c.w.restoring.stored != nil {

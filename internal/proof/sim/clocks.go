@@ -45,7 +45,8 @@ func (l *life) expire() {
 // watchdogPause is as long as that of the server's watchdog.
 const watchdogPause = 500 * millisecond
 
-// watch lets clients go of whose sessions nothing is known, whatever the loop does and whoever has the replica.
+// watch closes the connections of clients whose sessions are in an unknown state, even if the loop stands or the
+// replica is locked.
 func (l *life) watch() {
 	l.w.after(l.s.local(watchdogPause), func() {
 		l.s.awake(func() {
@@ -57,7 +58,7 @@ func (l *life) watch() {
 	})
 }
 
-// look is the clock of what is done once a tick.
+// look is the clock of the work done once a tick.
 func (l *life) look() {
 	l.w.after(l.s.local(l.w.plan.Tick), func() {
 		l.s.awake(func() {

@@ -31,7 +31,7 @@ type conn struct {
 }
 
 // dial opens a connection to a server and passes it to the client, or nil if it
-// is refused. If the path is cut, nobody answers.
+// is refused. If the path is cut, no answer comes.
 func (c *client) dial(s *host) {
 	w := c.w
 	try := c.attempt
@@ -83,8 +83,8 @@ func (k *conn) write(b []byte) {
 	}
 }
 
-// hangUp closes the connection from the client's end. The server learns of it
-// after what was sent before, if at all.
+// hangUp closes the connection from the client's end. The server learns of it after
+// earlier data, if at all.
 func (k *conn) hangUp() {
 	if k.gone {
 		return
@@ -92,7 +92,7 @@ func (k *conn) hangUp() {
 	k.gone = true
 	k.down.dead = true
 	if chance(k.w.netDice, 20) {
-		// A reset overtakes what is under way.
+		// A reset overtakes data under way.
 		k.up.segments = nil
 	}
 	if chance(k.w.netDice, k.w.plan.HalfOpen) {
@@ -132,8 +132,8 @@ func (k *conn) arrived(b []byte) {
 	k.l.protect(k.read)
 }
 
-// read handles what has arrived. Like a server's reader, it looks at the clock, and then waits for the replica if that
-// is locked; what arrives meanwhile is read afterwards.
+// read handles the arrived data. Like a server's reader, it reads the clock, and then waits for the replica if that is
+// locked; data that arrives meanwhile is read afterwards.
 func (k *conn) read() {
 	if k.blocked {
 		return
@@ -158,7 +158,7 @@ func (k *conn) read() {
 	})
 }
 
-// readAt handles what has arrived, by a clock that was read before.
+// readAt handles the arrived data, by a clock that was read before.
 func (k *conn) readAt(at int64) {
 	rep := k.l.rep
 	if !k.asked {
@@ -218,7 +218,7 @@ func (k *conn) readAt(at int64) {
 // outdatedPause is how long the server waits before it checks again whether it knows that the session is alive.
 const outdatedPause = 10 * millisecond
 
-// again reads once more what the server didn't take, and writes nothing before.
+// again reads once more the input that the server didn't take, and writes nothing before.
 func (k *conn) again() {
 	k.l.s.awake(func() {
 		switch {
@@ -288,7 +288,7 @@ func (k *conn) flushOf(at int64) {
 	}
 }
 
-// close ends the connection at the server's end; what was sent before still arrives.
+// close ends the connection at the server's end; earlier data still arrives.
 func (k *conn) close() {
 	if k.closed || k.l.ended {
 		return

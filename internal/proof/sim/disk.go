@@ -113,7 +113,7 @@ func (d *disk) call(c storage.Call) error {
 
 func sign(n int) int { return cmp.Compare(n, 0) }
 
-// cutPower saves what a power cut leaves.
+// cutPower saves the disk's content after a power cut.
 func (d *disk) cutPower() {
 	lying := d.fs.LieAboutSync
 	d.survivor = d.fs.CrashClone(d.w.diskDice)

@@ -41,7 +41,7 @@ func (w *World) diverges(s *host) bool {
 
 // told reports whether a majority of the voters, not counting s, would contradict s at once:
 // all voters reach each other, and these have applied nearly as much. A divergence while others
-// are away can be undecidable: a server that comes back may have only what s gives it.
+// are away can be undecidable: a returning server may have only the state that s gives it.
 func (w *World) told(s *host) bool {
 	const nearly = 5 // entries
 	if !w.diverges(s) {

@@ -6,8 +6,8 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// What a disk doesn't finish while it hangs: the Arg of a HungDisk. Reads, writes to the cache, and
-// changes of names work in all cases.
+// The operations that a disk doesn't finish while it hangs: the Arg of a HungDisk. Reads, writes to
+// the cache, and changes of names work in all cases.
 const (
 	hangsLog       = iota // syncs of the log
 	hangsSyncs            // all syncs
@@ -16,10 +16,10 @@ const (
 	hangModes
 )
 
-// A hung disk is what the hangs of a disk do. The server's loop goes on while a write of the log hangs, as on
-// a real server (peer.Peer): it hears, ticks and reports. Its files are as before the write until the disk
-// goes on, and if the process ends before that, the write is lost. If another file's sync hangs, whoever waits
-// for it stands, and the loop is among them when it installs a snapshot.
+// A hung disk models the hangs of a disk. The server's loop continues while a write of the log hangs, as on a real
+// server (peer.Peer): it hears, ticks and reports. Its files stay as before the write until the disk continues, and if
+// the process ends before that, the write is lost. If another file's sync hangs, its waiters stand, including the loop
+// when it installs a snapshot.
 type hung struct {
 	log      int      // faults that let no write of the log be finished
 	relents  bool     // one is finished all the same
@@ -27,7 +27,7 @@ type hung struct {
 	logTo    int64    // when the log's syncs are finished again
 	files    int      // faults that let no sync of another file be finished
 	filesTo  int64    // when they are finished again
-	beside   []func() // work beside the loop that waits for that
+	beside   []func() // work besides the loop that waits for the disk
 }
 
 // hang lets the disk hang for a while.
@@ -71,7 +71,7 @@ func (s *host) slowDown(by, d int64) {
 	s.w.unless(d, func() { s.disk.slow = max(s.disk.slow-by, 0) })
 }
 
-// goesOn does what has waited for the disk, as far as it goes on.
+// goesOn does the work that has waited for the disk, as far as the disk continues.
 func (s *host) goesOn() {
 	h := &s.disk.hung
 	if s.life != nil && (h.log == 0 || h.relents) {
@@ -86,7 +86,7 @@ func (s *host) goesOn() {
 	}
 }
 
-// whenSynced calls run now or, if syncs of files hang, when the disk goes on.
+// whenSynced calls run now or, if syncs of files hang, when the disk continues.
 func (s *host) whenSynced(run func()) {
 	if h := &s.disk.hung; h.files > 0 {
 		h.beside = append(h.beside, run)
@@ -95,7 +95,7 @@ func (s *host) whenSynced(run func()) {
 	run()
 }
 
-// waits returns for how long a sync in the present step hangs.
+// waits returns how long a sync in the present step hangs.
 func (d *disk) waits(c storage.Call) int64 {
 	h := &d.hung
 	switch ofLog := strings.HasSuffix(c.Name, ".log"); {
@@ -157,7 +157,7 @@ func (l *life) write() {
 	}
 }
 
-// stallMost is for how long a write of the log may be under way before the process ends (fsync.stallSeconds).
+// stallMost is how long a write of the log may be under way before the process ends (fsync.stallSeconds).
 const stallMost = 20 * second
 
 // giveUp ends a process whose write has been under way for too long. Its supervisor starts it again, which
@@ -176,7 +176,7 @@ func (l *life) giveUp() {
 }
 
 // without reports whether an ensemble of at least three servers has a majority of voters that work, without s:
-// that s doesn't is then no excuse for what clients feel who aren't connected to it.
+// that s doesn't is then no excuse for effects on clients that aren't connected to it.
 func (w *World) without(s *host) bool {
 	able := 0
 	for _, id := range w.voters {

@@ -7,8 +7,8 @@ import (
 	"github.com/zooid-project/zooid/internal/replica"
 )
 
-// Nothing of a connection stays in a server once it has ended, and nothing of a session that is over: neither watches,
-// nor requests that were not answered, nor what its address and its identity are counted to have.
+// A server keeps no trace of a connection that has ended, or of a session that is over: no watches, no unanswered
+// requests, and no counts of its address and its identity.
 
 // leaks fails the World if the server keeps something that belongs to no connection and no session. It is called when
 // a connection has ended.

@@ -14,7 +14,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A promise is what a server told the others and must remember.
+// A promise is a statement to the others that a server must remember.
 type promise struct {
 	term, vote uint64 // the vote given in term, 0 if there is none
 	ackTerm    uint64 // term of the leader whose log was acknowledged last
@@ -23,7 +23,7 @@ type promise struct {
 }
 
 // votes is the last vote that a server gave. It survives the loss of the disk:
-// after joining anew, the server must not vote twice in a term.
+// after joining again, the server must not vote twice in a term.
 type votes struct{ term, vote uint64 }
 
 // The ledger holds what all servers must agree on, as it was first seen.
@@ -99,7 +99,7 @@ func (g *ledger) promised(s *host, payload []byte) {
 // auditEvery on average.
 const auditEvery = 500
 
-// audit checks what would be left of the promises if the power went off now.
+// audit checks which promises would survive a power cut now.
 func (g *ledger) audit(s *host) {
 	w := s.w
 	if s.disk.damaged() || w.ended {
@@ -118,12 +118,12 @@ func (g *ledger) audit(s *host) {
 	}
 }
 
-// lastBatch bounds how many entries a server's last write holds. Recovery may
-// take no more than these for what a crash left if bits rot.
+// lastBatch bounds how many entries a server's last write holds. If bits rot, recovery
+// may mistake only these for a crash's remains.
 const lastBatch = 32
 
-// recovered compares what a server found on its disk with what it promised, and
-// returns what is missing, "" if nothing is.
+// recovered compares the content that a server found on its disk with its promises, and
+// returns what is missing, or "".
 func (g *ledger) recovered(s *host, dir *storage.Dir) (why string) {
 	p, log := &s.promise, dir.Log()
 	hard, _, err := log.InitialState()
@@ -158,7 +158,7 @@ func (g *ledger) recovered(s *host, dir *storage.Dir) (why string) {
 		return "can't read its log's begin: " + err.Error()
 	}
 	if s.cluster != s.w.descent.lineage {
-		return "" // others have founded, and nobody has followed this server
+		return "" // others have founded, and none has followed this server
 	}
 	for i := first; i <= min(last, p.commit); i++ {
 		if term, err := log.Term(i); err != nil || term != g.entries[i-1].term {
@@ -277,7 +277,7 @@ func (g *ledger) reached(l *life, index uint64) {
 	}
 }
 
-// led records who leads a term.
+// led records the leader of a term.
 func (g *ledger) led(l *life, lead quorum.Leadership) {
 	if !lead.IsLeader {
 		return
@@ -415,7 +415,7 @@ func (m *watched) Apply(entries []quorum.Entry) error {
 			g.apply(m.l, e)
 		}
 	}
-	if m.l.s.cluster != m.l.w.descent.lineage { // its founders have applied its first entries, and nobody was elected
+	if m.l.s.cluster != m.l.w.descent.lineage { // its founders have applied its first entries, and no leader was elected
 		return m.Replica.Apply(entries)
 	}
 	if m.l.w.ended {
@@ -479,7 +479,7 @@ type recorder struct {
 	reading bool
 }
 
-// entryHead is the size of what the server writes before a batch: an index and a digest.
+// entryHead is the size of the fields that the server writes before a batch: an index and a digest.
 const entryHead = 16
 
 func (r *recorder) begin(l *life, entries []quorum.Entry) {

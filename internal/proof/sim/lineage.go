@@ -7,23 +7,23 @@ import (
 	"github.com/zooid-project/zooid/internal/quorum"
 )
 
-// The rules of beginning, as they can be checked by whoever sees all servers (docs/decisions/085-founding.md):
+// The rules of beginning, in a form that can be checked by seeing all servers (docs/decisions/085-founding.md):
 //
 //	L1  The lineages in which a leader is elected succeed each other: the first entries of each follow the last ones
-//	    of the lineage before it, which goes on no more. So no two lineages apply each other's entries, no ensemble
-//	    serves beside another one of the same lines, and nothing acknowledged is missing in a later one.
+//	    of the lineage before it, which has ended. So no two lineages apply each other's entries, no two ensembles of the
+//	    same lines serve at once, and nothing acknowledged is missing in a later one.
 //	L2  A server founds only if each other voter of its server lines that runs, and has run since before the founder
 //	    asked, agrees: it finds out too, has the same voters in its lines, holds nothing or the same data, and is
-//	    recorded as a founder if it holds the same. Whoever can't be asked, because it is switched off, refuses the
-//	    proof, or has something else at its address, is waited for. The lines of each founder count, but who is
-//	    recorded is decided by those of the one that founds.
+//	    recorded as a founder if it holds the same. The founder waits for a server that can't be asked, because it is
+//	    switched off, refuses the proof, or has something else at its address. The lines of each founder count, but those
+//	    of the one that founds decide which are recorded.
 //	L3  A voter that doesn't run hasn't run for the founder's patience; its name hasn't existed for as long.
 //	L4  More than half of the voters take part. The first voters are the founders; if nobody has data, all voters.
 //	L5  A founder begins with what was founded and never joins it, which would take its vote away. Another server
 //	    begins with it only before a leader was elected, and while all other voters run and have no more.
 //
-// L2 and L3 aren't asked of a founding that an operator has ordered. Copies of the data, older ones and those of other
-// lineages that come later wait: an ensemble goes on while they do.
+// L2 and L3 don't apply to a founding that an operator has ordered. Older copies of the data, and copies of other
+// lineages that come later, wait: an ensemble goes on while they do.
 
 // A descent is the succession of lineages in a World.
 type descent struct {
@@ -31,7 +31,7 @@ type descent struct {
 	elected bool   // a leader was elected in it
 	since   int64  // when an entry of that leader was first applied
 	founded map[uint64]*quorum.Founding
-	first   map[uint64][]quorum.Entry // by lineage: what its founders applied before an election
+	first   map[uint64][]quorum.Entry // by lineage: the entries that its founders applied before an election
 
 	ordered   uint64 // the server that has founded by an operator's order
 	orderedAt int64  // when; others may have asked it right before
@@ -40,7 +40,7 @@ type descent struct {
 func sumOf(data []byte) uint32 { return crc32.Update(0, castagnoli, data) }
 
 // follows reports whether the ledger follows the lineage of a server that is about to apply an entry. If it doesn't,
-// nobody was elected in that lineage.
+// no leader was elected in that lineage.
 func (d *descent) follows(l *life, e quorum.Entry) bool {
 	w, cluster := l.w, l.s.cluster
 	founded := uint64(1)
@@ -156,7 +156,7 @@ func (w *World) founds(l *life, f *quorum.Founding) {
 			w.agreed(l, id, f, l.rounds[len(l.rounds)-1])
 		}
 	}
-	// A founder that was paused decides on what the others have said before.
+	// A founder that was paused decides on the others' earlier answers.
 	told := l.rounds[len(l.rounds)-1] - youngest
 	for _, founder := range f.With {
 		p := w.servers[founder.ID-1]
@@ -208,7 +208,7 @@ func (w *World) toldLate(v *life) {
 	}
 }
 
-// youngest is for how long a process must have run for others to have noticed it between two rounds of questions.
+// youngest is how long a process must have run for others to have noticed it between two rounds of questions.
 const youngest = 3 * second
 
 // agreed checks, by the server lines of one of the founders, that another voter agreed or couldn't be asked; since is

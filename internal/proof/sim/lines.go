@@ -18,7 +18,7 @@ type wrongLine int64
 const (
 	rightLine    wrongLine = iota
 	wrongName              // no such name
-	wrongPort              // nobody listens there
+	wrongPort              // no process listens there
 	wrongServer            // the address of another server
 	wrongRoute             // an address of no machine
 	wrongVoters            // the line is missing
@@ -68,11 +68,11 @@ func (w *World) lines(by uint64, wrong wrongLine, about uint64) (lines []quorum.
 	return lines
 }
 
-// A destination is what an address leads to.
+// A destination is the server or listener that an address leads to.
 type destination struct {
 	at     *host // nil if there is no such machine
 	noName bool
-	closed bool // nobody listens at that port
+	closed bool // no process listens at that port
 }
 
 // resolve returns where an address leads to.
@@ -106,7 +106,7 @@ func (w *World) atNameOf(id uint64) *host {
 	return w.twin.servers[id-1]
 }
 
-// addressOf returns by which address a server reaches another one.
+// addressOf returns the address by which a server reaches another one.
 func (s *host) addressOf(id uint64) string {
 	if m, ok := find(s.config, id); ok && len(m.Addrs) > 0 {
 		return m.Addrs[0]

@@ -16,14 +16,13 @@ import (
 //	    asked for, and a majority of them has it on disk. The removed servers are stopped for
 //	    good when the operator reads the answer, and the others go on.
 //
-// Both hold for what was decided at feature level 2 or above. A server that lost its disk
-// and was taken out of raft's membership isn't counted until it has joined anew, nor is one
-// whose disk lied or rotted. It counts again for entries of a leader that has applied its
-// return: a leader elected before it knew of the return commits by the former votes, and a
-// majority of the former voters and one of the present voters always share a server.
+// Both hold for decisions at feature level 2 or above. A server that lost its disk and was
+// taken out of raft's membership isn't counted until it has joined again, nor is one whose
+// disk lied or rotted. It counts again for entries of a leader that has applied its return:
+// a leader elected before it knew of the return commits by the former votes, and a majority
+// of the former voters and one of the present voters always share a server.
 
-// noted records what a request means for the membership when it is first
-// evaluated.
+// noted records a request's effect on the membership when it is first evaluated.
 func (w *World) noted(res *tree.Result, q *tree.Request, by *life) {
 	switch {
 	case res.Outcome == tree.Staged:

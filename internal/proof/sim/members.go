@@ -52,7 +52,7 @@ func (l *life) configured() []quorum.Member {
 	return l.s.config
 }
 
-// membership returns what cmd/zooid passes to the server.
+// membership returns the Membership that cmd/zooid passes to the server.
 func (l *life) membership() replica.Membership {
 	if l.bare {
 		return replica.Membership{}
@@ -111,7 +111,7 @@ func (w *World) decided(text string) {
 	})
 }
 
-// dismiss records which servers are to have no vote.
+// dismiss records the servers that must have no vote.
 func (w *World) dismiss(members []quorum.Member) {
 	for _, s := range w.servers {
 		if m, in := find(members, s.id); !in || m.Observer {
@@ -120,7 +120,7 @@ func (w *World) dismiss(members []quorum.Member) {
 	}
 }
 
-// elects records which servers are to have a vote.
+// elects records the servers that must have a vote.
 func (w *World) elects(members []quorum.Member) {
 	for _, m := range members {
 		if !m.Observer {
@@ -129,7 +129,7 @@ func (w *World) elects(members []quorum.Member) {
 	}
 }
 
-// members returns the hosts of the ensemble's servers, as far as they can be started.
+// members returns the hosts of the ensemble's servers that can be started.
 func (w *World) members() []*host {
 	wanted := w.wanted
 	if wanted == nil {
@@ -214,8 +214,7 @@ func (l *life) counted(entries []quorum.Entry) {
 }
 
 // lateQuestion is how late a question how to begin may still take effect. Time in which no majority worked doesn't
-// count: what was decided before is committed after it. It
-// does no harm: the server joins again.
+// count: earlier decisions are committed after it. A late effect does no harm: the server joins again.
 const lateQuestion = 10 * second
 
 // informed reports whether a server knows the address of a voter, or can learn one from
@@ -341,8 +340,8 @@ func (w *World) spares(s *host) bool {
 		}
 	}
 	if m, ok := find(w.wanted, s.id); !slices.Contains(w.voters, s.id) {
-		// It may get a vote at any moment because of what it holds. And a voter that has yet to learn
-		// that the server's vote is gone counts it, unless the change was answered under rule M2.
+		// It may get a vote at any moment because of what it holds. And a voter that hasn't learned
+		// yet that the server's vote is gone counts it, unless the change was answered under rule M2.
 		return (!ok || m.Observer || s.life == nil) && (w.strict || w.knownWithout(s))
 	} else if !ok || m.Observer {
 		return false
@@ -410,8 +409,8 @@ func (w *World) possible(f Fault, s *host) bool {
 	return !w.plan.Begins || w.befalls(f, s)
 }
 
-// losesNothing reports whether a server may lose its power: if its disk lies,
-// it loses what it wrote, which the ensemble must survive.
+// losesNothing reports whether a server may lose its power: if its disk lies, it loses
+// its writes, which the ensemble must survive.
 func (w *World) losesNothing(s *host) bool { return !s.disk.fs.LieAboutSync || w.spares(s) }
 
 // wipe replaces the disk with an empty one.
@@ -421,7 +420,7 @@ func (s *host) wipe() {
 	held := s.promise.acked
 	if s.log != nil {
 		if last, err := s.log.LastIndex(); err == nil {
-			held = max(held, last) // a leader acknowledges its own entries to nobody
+			held = max(held, last) // a leader sends no acknowledgment of its own entries
 		}
 	}
 	s.disk = disk{fs: storage.NewMemFS(), w: s.w, s: s}
@@ -447,8 +446,8 @@ func (s *host) leftOut() {
 // replacePause is how long a damaged disk stays in use.
 const replacePause = 5 * second
 
-// replace acts as an operator who replaces a damaged disk once the ensemble can
-// do without it.
+// replace acts as an operator and replaces a damaged disk once the ensemble doesn't need
+// it.
 func (s *host) replace() {
 	switch {
 	case !s.disk.damaged() || s.w.ended:
@@ -476,9 +475,9 @@ func (s *host) configure(observer bool) {
 
 // configOf returns the configuration that an operator writes for a server: the
 // members decided on and, as voters, those that vote until the change is
-// complete, one of which leads. A server whose configuration names no other
-// voter begins an ensemble of its own while the others are down, as a first
-// server does: nobody promises that the ensemble survives that.
+// complete, one of which leads. A server whose configuration names no other voter begins
+// an ensemble of its own while the others are down, as a first server does: the ensemble
+// isn't promised to survive that.
 func (w *World) configOf(id uint64, observer bool) []quorum.Member {
 	if w.plan.Begins {
 		return w.lines(id, rightLine, 0)
@@ -498,7 +497,7 @@ func (w *World) configOf(id uint64, observer bool) []quorum.Member {
 		}
 	}
 	if len(w.ledger.leaders) == 0 {
-		return members // the first servers have yet to meet; servers with other lists belong to another ensemble
+		return members // the first servers haven't met yet; servers with other lists belong to another ensemble
 	}
 	// Leave out servers that are as empty as this one: a majority of empty servers
 	// would begin an ensemble of their own while the others are down.

@@ -397,7 +397,7 @@ var mutants = []mutant{
 		c.hello.SessionID`, `	if req.SessionID == 0 || $P {
 		c.hello.SessionID`)},
 	{"no full timeout under a new leader", "session expired too early", "restless", []edit{
-		{"replica/lead.go", `			r.expiry.heard(s.ID, s.Timeout, now) // what was heard before, another leader knew
+		{"replica/lead.go", `			r.expiry.heard(s.ID, s.Timeout, now) // only the former leader knew what was heard before
 			return true
 		})
 		r.expiry.refresh(now, now)

@@ -218,8 +218,8 @@ func (w *World) reset(a, b *host) {
 	}
 }
 
-// swallow loses what one server sends another for a while. Then their
-// connection ends, and none of that has arrived.
+// swallow loses one server's data to another for a while. Then their connection ends, and
+// none of that data has arrived.
 func (w *World) swallow(a, b *host, d int64) {
 	w.cutWay(a.index, b.index, d)
 	l := w.links[a.index][b.index]
@@ -292,7 +292,7 @@ func (s *host) stoodStill(since int64) (d int64) {
 	return d
 }
 
-// resume lets the process go on, starting with what arrived meanwhile.
+// resume lets the process continue, starting with the data that arrived meanwhile.
 func (s *host) resume() {
 	if s.pausing--; s.pausing > 0 {
 		return
@@ -305,8 +305,8 @@ func (s *host) resume() {
 	}
 }
 
-// restart is what an operator does: the server hands leadership over, stops and is
-// started again.
+// restart acts as an operator: the server transfers leadership, stops and is started
+// again.
 func (s *host) restart() {
 	l := s.life
 	if l == nil || l.loop == nil || s.paused() {
@@ -361,8 +361,9 @@ func usedBytes(fs *storage.MemFS) uint64 {
 	return total - free
 }
 
-// lie makes fsync lie for a while. Then the power goes off, once the ensemble can do
-// without what the disk loses: meanwhile the server may have become one of two voters.
+// lie makes fsync lie for a while. Then the power goes off, once the ensemble doesn't
+// need the data that the disk loses: meanwhile the server may have become one of two
+// voters.
 func (w *World) lie(s *host, f Fault) {
 	s.disk.lied = true
 	s.disk.fs.LieAboutSync = true

@@ -9,8 +9,8 @@ import (
 // retransmit is the time after which TCP sends a lost packet again.
 const retransmit = 200 * millisecond
 
-// A stream is one direction of a TCP connection: what is sent arrives in order, late,
-// or not at all because the connection ended. While the path is cut, it waits.
+// A stream is one direction of a TCP connection: data arrives in order, late, or not at
+// all because the connection ended. While the path is cut, data waits.
 type stream struct {
 	w        *World
 	from, to int // indexes into World.cuts
@@ -20,7 +20,7 @@ type stream struct {
 	dead     bool // nothing more arrives
 }
 
-// segment is what arrives in one piece.
+// segment is data that arrives in one piece.
 type segment struct {
 	at  int64
 	run func()
@@ -144,7 +144,7 @@ func (l *link) dial() {
 	to := w.atNameOf(l.to.id)
 	if w.cut(l.from.index, l.to.index) || to.paused() || to.dark.on() {
 		again(dialPatience)
-		w.lastFault = max(w.lastFault, w.now+dialPatience) // what the server has to send waits that long
+		w.lastFault = max(w.lastFault, w.now+dialPatience) // the server's data waits that long
 		return
 	}
 	w.after(2*way, func() {
@@ -216,9 +216,8 @@ func (l *link) send(sent int64, kind quorum.FrameKind, payload []byte) bool {
 	return true
 }
 
-// lose ends the connection with that life of the peer on the sender's side,
-// which dials anew. What was sent may still arrive, even after what is sent
-// next on the new connection.
+// lose ends the connection with that life of the peer on the sender's side, which dials
+// again. Data under way may still arrive, even after data sent on the new connection.
 func (l *link) lose(peer *life) {
 	if !l.up || l.peer != peer || l.from.life != l.mine {
 		return
@@ -230,7 +229,7 @@ func (l *link) lose(peer *life) {
 	}
 	from := l.from.id
 	old.dead = old.dead || peer != l.at.life
-	// The peer hears of it after what was sent, or when a reset arrives.
+	// The peer hears of it after earlier data, or when a reset arrives.
 	at := l.at
 	w.after(w.delayTo(l.from.index, l.to.index), func() {
 		if at.life == peer {

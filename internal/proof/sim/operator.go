@@ -35,7 +35,7 @@ func (c *client) asksTimeout() int64 {
 	return c.w.plan.Timeout
 }
 
-// hurriedTicks is the timeout, in ticks, of an operator who is in a hurry: of it a quarter is left for new servers.
+// hurriedTicks is the timeout, in ticks, of an operator in a hurry: a quarter of it is left for new servers.
 const hurriedTicks = 2
 
 // superDigest returns the operator's digest as servers are configured with it.
@@ -66,7 +66,7 @@ type command struct {
 	joins            []int // of each server, at that time: a server that joins again since then isn't stopped
 }
 
-// reconfigure acts as an operator who changes the membership.
+// reconfigure acts as an operator and changes the membership.
 func (w *World) reconfigure(f Fault, s *host) {
 	m, _ := find(w.wanted, s.id)
 	switch f.Kind {
@@ -106,7 +106,7 @@ func (w *World) reconfigure(f Fault, s *host) {
 	}
 }
 
-// addedFirst acts as an operator who adds a server and starts it some time later.
+// addedFirst acts as an operator: it adds a server and starts it some time later.
 func (s *host) addedFirst() {
 	w := s.w
 	s.joins++
@@ -123,8 +123,8 @@ func (s *host) addedFirst() {
 // addedFirstMax is how long after it was added a server is started at the latest.
 const addedFirstMax = 12 * second
 
-// guestTime is how long an operator who isn't in a hurry lets a new server
-// follow before making it a member.
+// guestTime is how long an operator without hurry lets a new server follow before making
+// it a member.
 const guestTime = 12 * second
 
 // swap asks, in one change, for exactly the voters whose bits are set.
@@ -260,7 +260,7 @@ func (c *client) operated(code jute.Code) {
 
 // remove stops the servers that a change has removed, for good and at once: the
 // remaining ones have a quorum. A server that the operator is already adding again
-// keeps running: otherwise the ensemble would admit a server that nobody starts.
+// keeps running: otherwise the ensemble would admit a server that isn't started.
 func (w *World) remove(done command) {
 	for _, text := range strings.Split(done.leaving, ",") {
 		id, err := strconv.ParseUint(text, 10, 64)

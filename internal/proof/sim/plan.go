@@ -8,26 +8,26 @@ import (
 	"github.com/zooid-project/zooid/internal/limit"
 )
 
-// A Plan is everything that a seed decides in advance: the ensemble, its world,
-// its clients, and the list of faults. It can be changed and run again, to
-// shrink a failure to what matters. Times are ns.
+// A Plan is all that a seed decides in advance: the ensemble, its world, its clients, and
+// the list of faults. It can be changed and run again, to shrink a failure to its
+// essence. Times are ns.
 type Plan struct {
 	Seed    uint64
 	Profile string // see profiles
 
 	Servers int // of the ensemble at first
 	Spare   int // servers beyond that, which may join
-	Most    int // servers that there may be in all; 0 for 5
+	Most    int // total number of servers that there may be; 0 for 5
 	Observe int // how many of the first Servers are observers
 	Clients int
 	End     int64 // when the last fault is over and the clients stop
 	Faults  []Fault
 
-	// The network: the least travel time of a packet, the mean of what is added to
-	// it; the percentage of writes that arrive in pieces, and of closed
-	// connections whose other end isn't told.
+	// The network: the least travel time of a packet, the mean of the time added to it; the
+	// percentage of writes that arrive in pieces, and of closed connections whose other end
+	// doesn't notice.
 	Delay, Jitter    int64
-	Far              int64 // what a packet between two of three regions takes in addition
+	Far              int64 // additional time of a packet between two of three regions
 	Pieces, HalfOpen int
 
 	// The servers.
@@ -42,8 +42,7 @@ type Plan struct {
 	TwoDirs       bool  // the log has a directory of its own
 	Load          int64 // how long a snapshot is loaded
 	Refuse        int64 // free bytes below which clients' writes are refused
-	// Pace is the requests per second that a connection may send; a server allows three times that in all; 0 is no
-	// limit
+	// Pace is the requests per second that a connection may send; a server allows three times that in total; 0 is no limit
 	Pace      int64
 	Local     bool  // sessions are local to their server until they write
 	Upgrading bool  // and become global when they ask for an ephemeral znode
@@ -81,7 +80,7 @@ func (p *Plan) limits() (sets [limit.Scopes]limit.Set) {
 	return sets
 }
 
-// Kind is what a fault does.
+// Kind is a fault's effect.
 type Kind string
 
 // The kinds of fault. Dur is how long a fault lasts: until the server is
@@ -93,7 +92,7 @@ const (
 	PowerAll  Kind = "power-all"  // the power of all servers goes off
 	Restart   Kind = "restart"    // an orderly stop, leadership handed over
 	Transfer  Kind = "transfer"   // the leader hands leadership over
-	Pause     Kind = "pause"      // the process is stopped and goes on
+	Pause     Kind = "pause"      // the process is stopped and continues
 	Cut       Kind = "cut"        // no packets between Server and Other
 	OneWay    Kind = "one-way"    // no packets from Server to Other, or with the Arg toAll to any server
 	Isolate   Kind = "isolate"    // no packets between Server and its peers
@@ -101,14 +100,14 @@ const (
 	Halves    Kind = "halves"     // no packets between two groups
 	Flap      Kind = "flap"       // a cut of Server and Other that comes and goes
 	ClientCut Kind = "client-cut" // no packets between the clients and Server
-	// the connections of Server and Other are reset; if Dur is set, what Server sent meanwhile is lost
+	// the connections of Server and Other are reset; if Dur is set, data that Server sent meanwhile is lost
 	Reset    Kind = "reset"
 	Dropped  Kind = "dropped"   // the connections of Server's clients are reset
 	Loss     Kind = "loss"      // Arg percent of all packets are lost
 	SlowDisk Kind = "slow-disk" // an fdatasync takes Arg ms more
 	// a file system call fails with EIO, Arg calls later; if negative, -Arg writes of a peer's snapshot
 	DiskError Kind = "disk-error"
-	HungDisk  Kind = "hung-disk"  // no syncs are finished until the end; Arg says of what, 0 of the log
+	HungDisk  Kind = "hung-disk"  // no syncs are finished until the end; Arg says of which files, 0 is the log
 	LongApply Kind = "long-apply" // the next entry that Server applies takes it Arg ms
 	DiskFull  Kind = "disk-full"  // the disk has Arg bytes left
 	Rot       Kind = "rot"        // the process dies and a bit on its disk flips
@@ -118,9 +117,9 @@ const (
 	Wipe      Kind = "wipe"       // the disk is replaced by an empty one
 	Double    Kind = "double"     // Arg percent of raft's messages arrive twice
 	Join      Kind = "join"       // Server, if it is no member, becomes one, an observer if Arg is 1
-	Leave     Kind = "leave"      // Server, if it is a member, leaves; its process goes on if Arg is 1
-	Frozen    Kind = "frozen"     // client Server stops and goes on
-	Diverge   Kind = "diverge"    // Server's state becomes different from what its log leads to
+	Leave     Kind = "leave"      // Server, if it is a member, leaves; its process continues if Arg is 1
+	Frozen    Kind = "frozen"     // client Server stops and continues
+	Diverge   Kind = "diverge"    // Server's state diverges from its log
 	Upgrade   Kind = "upgrade"    // Server gets the newer version, by an orderly restart if Arg is 1
 	Program   Kind = "program"    // Server gets the program of number Arg, or for Dur one without rules: see rules
 	Role      Kind = "role"       // Server, if it is a member, becomes an observer or a voter
@@ -133,7 +132,7 @@ const (
 	Alone    Kind = "alone"    // Server is set up without server lines, and started
 	Begin    Kind = "begin"    // Server gets its server lines; Arg is a mistake about Other, corrected after Dur
 	Copy     Kind = "copy"     // Server is stopped, and its disk is copied to Other, or moved if Arg is 1
-	PutBack  Kind = "put-back" // Server's disk is replaced by what Other's was when it was copied
+	PutBack  Kind = "put-back" // Server's disk is replaced with the copy of Other's
 	Aside    Kind = "aside"    // Server's data was set aside: it joins only
 	Foreign  Kind = "foreign"  // Server has the disk of another ensemble with the same lines
 	Doom     Kind = "doom"     // the next server that founds an ensemble ends right afterwards, for Dur

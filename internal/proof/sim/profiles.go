@@ -83,8 +83,8 @@ var profiles = []profile{
 				f.Arg = between(r, 50, 450)
 			}
 		}},
-	// Servers take long to apply and to load snapshots, which they need after they were cut off.
-	// Calls of the state machine take long, and nobody writes at last: a sync may be ready during another one's call.
+	// Servers take long to apply and to load snapshots, which they need after being cut off. Calls of the state machine
+	// take long, and at last there are no writes: a sync may be ready during another one's call.
 	{name: "calling", kinds: []Kind{Reset, Transfer}, mean: 10 * second, world: func(r *rand.Rand, p *Plan) {
 		fixed(r, p)
 		p.Servers, p.Syncs, p.Calls = 3, 30, pick(r, 20, 50)
@@ -161,7 +161,7 @@ var profiles = []profile{
 				f.Dur *= 4
 			}
 		}},
-	// A server that joins anew is sent an older snapshot, and is behind the log again.
+	// A server that joins again gets an older snapshot, and is behind the log again.
 	{name: "rejoin", kinds: []Kind{Wipe, Isolate}, mean: 2 * second, world: func(r *rand.Rand, p *Plan) {
 		snapshotting(r, p)
 		p.Servers, p.SnapCount, p.SnapshotsKept, p.Clients, p.Refuse = 3, 5, 1, 6, 0
@@ -289,7 +289,7 @@ var profiles = []profile{
 			second
 		p.Timeout, p.Jitter, p.Clients = 20*p.Tick, 20*millisecond, 6
 	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, 100*millisecond, 400*millisecond) }},
-	// Followers start again and again, each time with syncs that have yet to be answered.
+	// Followers start again and again, each time with unanswered syncs.
 	{name: "reborn", kinds: []Kind{Crash, Pause}, mean: second / 4, world: func(r *rand.Rand, p *Plan) {
 		fixed(r, p)
 		p.Servers, p.Clients, p.Syncs, p.Quits, p.Think, p.HalfOpen = 3, 7, 60, 0, between(r, 5*millisecond, 20*millisecond),

@@ -15,8 +15,8 @@ import (
 
 // restoration is the state of the restorer.
 type restoration struct {
-	list   []byte // what was saved last, nil if nothing was
-	stored []byte // what is being stored
+	list   []byte // saved last, nil if nothing was
+	stored []byte // being stored
 	prefix string
 	tries  int
 	step   int // 0 creates the parent of the pieces, then come the pieces
@@ -34,8 +34,8 @@ func newRestorer(w *World) *client {
 // pieceBytes is the size of a piece, small so that there are many.
 const pieceBytes = 1500
 
-// restore begins to restore what was saved last, if anything was, and saves what a server
-// holds now for the next time.
+// restore begins to restore the last saved content, if any, and saves a server's present
+// content for the next time.
 func (w *World) restore(s *host) {
 	if r := &w.restoring; r.list != nil && r.stored == nil && !w.healed {
 		r.tries++
@@ -97,7 +97,7 @@ func (c *client) giveUpRestoring() {
 	}
 }
 
-// replaced returns what the history records of an OpReplace: see check.OpReplace.
+// replaced returns the history's record of an OpReplace: see check.OpReplace.
 func (w *World) replaced(res *tree.Result, q *tree.Request) []byte {
 	b := jute.AppendInt(nil, int32(len(res.Ended)))
 	for _, id := range res.Ended {

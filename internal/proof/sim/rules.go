@@ -13,8 +13,8 @@ import (
 
 // Servers whose programs have rules by which the ids of the scheme "team" match. All begin with a program that has the
 // first version of the rule. Operators give them, one by one and among the other faults, a program that has the
-// second one too. By mistake, a server is also started with a program without rules, for a while. No server may go on
-// with a rule in force that its program doesn't have; in the end the second version is in force everywhere.
+// second one too. By mistake, a server is also started with a program without rules, for a while. No server may
+// continue with a rule in force that its program doesn't have; in the end the second version is in force everywhere.
 
 // ruledScheme is the scheme that has a rule.
 const ruledScheme = "team"
@@ -122,7 +122,7 @@ func (l *life) mayLackRules() bool {
 	return l.program == 0 || slices.ContainsFunc(l.w.plan.Faults, func(f Fault) bool { return f.Kind.changesMembers() })
 }
 
-// checkRules fails if the process goes on with a rule in force that its program doesn't have.
+// checkRules fails if the process continues with a rule in force that its program doesn't have.
 func (l *life) checkRules() {
 	for _, rule := range l.rep.View().Rules {
 		if l.findRule(rule.Name) == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// Stats count what a World did.
+// Stats count a World's actions.
 type Stats struct {
 	Faults           map[Kind]int
 	Frames           int // between servers
@@ -66,7 +66,7 @@ type Stats struct {
 	Foundings        int // ensembles founded
 	WithData         int // of these, those founded with a standalone server's data
 	Waits            int // rounds of questions after which it wasn't clear how to begin
-	Overtaken        int // servers that had founded one in which nobody was elected, and joined another
+	Overtaken        int // servers that had founded one without an elected leader, and joined another
 	Strangers        int // connections refused because the peer holds another lineage
 	LongApplies      int // entries whose Apply took long
 	LongLoads        int // snapshots of peers whose loading took long
@@ -378,7 +378,7 @@ func (w *World) unquiet() string {
 	return ""
 }
 
-// agree compares what all servers hold in the end.
+// agree compares the final content of all servers.
 func (w *World) agree() {
 	w.stats.Guests += len(w.guests())
 	for _, text := range w.disagreements() {

@@ -55,31 +55,31 @@ type host struct {
 	twistedAt uint64          // by this entry
 	level     int32           // highest feature level that its version knows
 	program   int             // number of its program: see rules
-	mistaken  int             // operators who have started it with a program without rules
-	installed bool            // somebody has set it up
+	mistaken  int             // number of operators that have started it with a program without rules
+	installed bool            // it was set up
 	stopped   bool            // it was stopped on purpose
 	joins     int             // how often an operator has begun to make it a member
 	config    []quorum.Member // the members that its configuration names
 	begun     bool            // it has a log
-	cluster   uint64          // of what it holds, if it has begun
-	wiped     bool            // its disk was replaced, and it has not joined anew yet
+	cluster   uint64          // of its data, if it has begun
+	wiped     bool            // its disk was replaced, and it has not joined again yet
 	replaced  bool            // its disk was replaced, and its vote doesn't count again yet
 	// countsFrom is the entry from which the vote of a replaced server that votes
 	// again counts; 0 if that isn't known yet.
 	countsFrom uint64
 	renewed    bool   // it has been replaced before
 	lost       uint64 // the index it had acknowledged when it lost its disk
-	joinedAt   int64  // when it last joined anew
+	joinedAt   int64  // when it last joined again
 	awaits     bool   // it was admitted with an empty disk, and may not vote yet
 
-	electorate [2][]uint64 // the voters as of what it applied last, and those before them
+	electorate [2][]uint64 // the voters as of the last applied entry, and those before them
 	former     [2][]uint64 // the electorate before that
 	formerTo   uint64      // the last entry in any log at that time: entries up to it may count by former
 
 	promise promise
 	voted   votes
-	log     *storage.Log // of the last life, to see what it holds
-	out     string       // why it isn't started any more; "" if it is
+	log     *storage.Log // of the last life, to examine its content
+	out     string       // why it is no longer started; "" if it is
 
 	// What servers meet that begin; see Plan.Begins.
 	dark      state          // the machine is switched off
@@ -91,7 +91,7 @@ type host struct {
 	foreign   bool           // its disk is that of another ensemble
 	joinsOnly bool           // it must not found an ensemble
 	ordered   bool           // it was ordered to found one
-	kept      *storage.MemFS // a copy of what its disk was
+	kept      *storage.MemFS // a copy of its former disk
 	stoppedAt int64          // when its last process ended that had a peer port
 	lasted    int64          // how long that had run
 
@@ -130,7 +130,7 @@ type life struct {
 	twisted   bool   // the next entry makes its state diverge
 	level     int32  // highest feature level that its version knows
 	program   int    // number of its program, 0 for one without rules
-	skips     []byte // what AnnounceSkips was given
+	skips     []byte // the note of the last AnnounceSkips
 	inbox     []quorum.Event
 	ticks     int
 	due       bool                    // a step is scheduled
@@ -139,7 +139,7 @@ type life struct {
 	pending   *quorum.Task            // of the log or a call, which is not finished
 	pendingAt int64                   // when it began
 	spared    int64                   // since when the others could do without this leader; 0: they can't
-	ledAt     int64                   // when it learned who leads, or that nobody does
+	ledAt     int64                   // when it learned the present leader, or that there is none
 	writeAt   int64                   // before which it doesn't end
 	lockedTo  int64                   // until then the replica is locked
 	waiting   []func()                // for it
@@ -169,7 +169,7 @@ type life struct {
 	expired     int64 // when (ms of its clock) it last looked for sessions to end
 }
 
-// start begins a process on what the disk holds.
+// start begins a process on the disk's content.
 func (s *host) start() {
 	if s.life != nil || s.out != "" || !s.installed || s.stopped || s.dark.on() || s.stranger.on() {
 		return
@@ -465,8 +465,7 @@ func (l *life) stepSoon() {
 	l.w.at(max(l.busy, l.w.now), func() { l.s.awake(l.step) })
 }
 
-// step runs the loop once: it handles what waits, then works until nothing is
-// left.
+// step runs the loop once: it handles waiting events, then works until nothing is left.
 func (l *life) step() {
 	l.due = false
 	if l.ended || l.loop == nil {
@@ -513,7 +512,7 @@ func (l *life) step() {
 	}
 }
 
-// failed ends a process that can't write its log any more.
+// failed ends a process that can no longer write its log.
 func (l *life) failed(err error) {
 	s := l.s
 	if l.stopsForRule(err) || l.gaveUp(err) {
@@ -545,8 +544,8 @@ const readOnlyPatience = 2 * second
 // spaceInterval is how often the free space is checked.
 const spaceInterval = second
 
-// lookAtSpace does what the server does when a disk fills up. led means that it
-// led with a full disk at the last check.
+// lookAtSpace acts as the server does when a disk fills up. led means that it led with a
+// full disk at the last check.
 func (l *life) lookAtSpace(led bool) {
 	l.protect(func() {
 		state, err := l.dir.SpaceState()
@@ -733,8 +732,7 @@ func (l *life) besideLoop(work func()) {
 	})
 }
 
-// Beside implements quorum.Shell: the work is done before or after what the
-// loop does meanwhile.
+// Beside implements quorum.Shell: the work is done before or after the loop's work.
 func (l *life) Beside(work func()) (wait func()) {
 	if chance(l.w.besideDice, 50) {
 		return work

@@ -7,7 +7,7 @@ import (
 
 // Shrink runs ever simpler plans and returns the result of the smallest that still
 // fails, within the patience: fewer faults, then fewer clients, then fewer requests,
-// then a simpler world. The result's faults are what a person has to look at.
+// then a simpler world. The result's faults are the ones to examine.
 func Shrink(p Plan, patience time.Duration) *Result {
 	end := time.Now().Add(patience)
 	best := Run(p)

@@ -2,8 +2,8 @@ package sim
 
 import "github.com/zooid-project/zooid/internal/quorum"
 
-// An Apply that takes long holds the loop, and the replica's lock: whoever needs the lock waits, among them the
-// readers of connections, which have looked at the clock before. A snapshot that is loaded holds the loop only.
+// An Apply that takes long holds the loop, and the replica's lock: all that need the lock wait, including the readers
+// of connections, which have read the clock before. Loading a snapshot holds only the loop.
 
 // weigh makes the next Apply take that much longer.
 func (s *host) weigh(d int64) {
@@ -27,7 +27,7 @@ func (l *life) pass() {
 	l.w.at(l.lockedTo, l.unlock)
 }
 
-// stand notes that the loop stands until a time.
+// stand records that the loop stands until a time.
 func (l *life) stand(to int64) {
 	if to > l.s.stoodTo {
 		l.s.pauses = append(l.s.pauses, span{max(l.w.now, l.s.stoodTo), to})
@@ -56,7 +56,7 @@ func (l *life) locked(run func()) {
 	run()
 }
 
-// unlock lets those go on that waited for the replica's lock.
+// unlock lets the waiters for the replica's lock continue.
 func (l *life) unlock() {
 	l.s.awake(func() {
 		if l.w.now < l.lockedTo {

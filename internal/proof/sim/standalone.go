@@ -84,7 +84,7 @@ func (l *life) soleState(dir *storage.Dir) (quorum.Image, error) {
 }
 
 // replayed records the entries at the end of a standalone server's log. All that its only voter has written is
-// committed, also what it had no time to apply.
+// committed, including entries that it had no time to apply.
 func (g *ledger) replayed(l *life, entries []quorum.Entry) {
 	for _, e := range entries {
 		if e.Index == uint64(len(g.entries))+1 {

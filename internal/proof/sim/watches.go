@@ -6,7 +6,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// watches is what a client has to set again after a reconnect, as client
+// watches holds the watches that a client sets again after a reconnect, as client
 // libraries do.
 type watches struct {
 	data, exist, child, persistent, recursive []string

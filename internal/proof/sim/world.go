@@ -28,7 +28,7 @@ type timeline struct {
 	queue   []event
 	hash    uint64
 	steps   int
-	failure []string // what went wrong, oldest first
+	failure []string // failures, oldest first
 	ended   bool
 }
 
@@ -53,7 +53,7 @@ type World struct {
 	conns   int32
 	ledger  ledger
 	descent descent
-	doom    int64 // for how long the next server that founds ends right afterwards, 0 for not at all
+	doom    int64 // how long the next server that founds ends right afterwards, 0 for not at all
 	orders  int   // to found an ensemble, given by the operator
 	stats   Stats
 	healed  bool
@@ -72,7 +72,7 @@ type World struct {
 	// dismissed is the set of servers that, since they got a vote, were to have none.
 	dismissed  map[uint64]bool
 	asked      []quorum.Member // by a change that isn't named yet
-	patient    bool            // an operator has asked for it, who waits for new voters
+	patient    bool            // requested by an operator that waits for new voters
 	changing   bool            // a change is named but not answered yet
 	strict     bool            // the membership was named at feature level 2 or above: M1 holds
 	lostAt     int             // entries of the log when a disk was last lost: fewer disks may hold those
@@ -158,7 +158,7 @@ func (w *World) step() bool {
 	return true
 }
 
-// trace adds values to the hash by which two runs are compared.
+// trace adds values to the hash that compares two runs.
 func (w *World) trace(values ...uint64) {
 	for _, v := range values {
 		w.hash = (w.hash ^ v) * 0x9e3779b97f4a7c15

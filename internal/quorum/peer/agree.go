@@ -16,13 +16,13 @@ import (
 // Servers without a configured secret agree on one. Each server creates a candidate. Every
 // two servers meet regularly, and each makes the lower of their two candidates its own; it
 // also keeps the earlier ones. A server adopts its candidate as the secret when every member
-// has told it that it holds the same candidate. From then on it talks only to servers that
-// know the secret. The others learn that it was adopted when they next connect to that
-// server (handshake.ModeTry), or that server to them (handshake.ModeSecret).
+// has said that it holds the same candidate. From then on it talks only to servers that know
+// the secret. The others learn of the adoption when they next connect to that server
+// (handshake.ModeTry), or that server to them (handshake.ModeSecret).
 //
-// All servers adopt the same secret, whatever the order in which they meet. A server that
-// adopts S has heard from each member that it held S, and held nothing lower itself. If
-// another server adopted a lower S', it had heard from the first server that it held S'.
+// All servers adopt the same secret, in whatever order they meet. A server that adopts S
+// has heard from each member that it held S, and held nothing lower itself. If another
+// server adopted a lower S', it had heard from the first server that this one held S'.
 // But then the first server would not have adopted S.
 //
 // A server of an older version doesn't take part. While one is among the members, no
@@ -33,7 +33,7 @@ import (
 // agreePause is the time between two rounds.
 const agreePause = 500 * time.Millisecond
 
-// passes says who passes for a server before there is a secret.
+// passes says which process counts as a server before there is a secret.
 func (t *transport) passes() string {
 	switch {
 	case t.secure.Client == nil:
@@ -71,7 +71,7 @@ func (t *transport) meetAll() (waiting []string, err error) {
 	members := t.members
 	t.mu.Unlock()
 	if !slices.ContainsFunc(members, func(m quorum.Member) bool { return m.ID == t.id }) {
-		return nil, nil // this server has left, or has yet to join
+		return nil, nil // this server has left, or hasn't joined yet
 	}
 	if _, err := t.keys.Choice(); err != nil {
 		return nil, notAgreed(err)
@@ -176,8 +176,8 @@ func (t *transport) met(a arrival) {
 	a.Write(ours[:])
 }
 
-// setLevel notes the feature level in force. The connections of servers that don't prove who they are end with the
-// level at which all do.
+// setLevel records the feature level in force. At the level at which all servers prove their identity, it closes the
+// connections of those that haven't.
 func (t *transport) setLevel(level uint32) {
 	if before := t.inForce.Swap(level); before < levelProof && level >= levelProof {
 		t.dropLegacy()
@@ -198,8 +198,8 @@ func (t *transport) dropLegacy() {
 	}
 }
 
-// setMembers sets the membership. A server that reconfig has added is given the secret if
-// it asks within admitWindow, because whoever changed the membership was authorized to.
+// setMembers sets the membership. A server that reconfig has added gets the secret if it
+// asks within admitWindow, because changing the membership requires authorization.
 func (t *transport) setMembers(members []quorum.Member) {
 	t.mu.Lock()
 	before := t.members

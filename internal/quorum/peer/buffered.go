@@ -1,6 +1,6 @@
 package peer
 
-// Buffered returns the memory in bytes that the queues for peers and the log's cache take together.
+// Buffered returns the memory in bytes that the queues for peers and the log's cache use together.
 func (p *Peer) Buffered() int64 {
 	n := int64(p.o.Dir.Log().Stats().CacheBytes)
 	p.transport.mu.Lock()

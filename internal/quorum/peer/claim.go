@@ -13,8 +13,8 @@ import (
 	"github.com/zooid-project/zooid/internal/quorum"
 )
 
-// A server that finds out how to begin asks its peers what they are, on a connection of kind connClaim. The hello's
-// cluster is 0. The peer answers with one message (internal/quorum/claim.go):
+// A server that is finding out how to begin asks its peers for their state, on a connection of kind connClaim. The
+// hello's cluster is 0. The peer answers with one message (internal/quorum/claim.go):
 //
 //	length(4) answer
 
@@ -35,16 +35,16 @@ func readClaimAnswer(r io.Reader) (a quorum.Answer, err error) {
 	return quorum.DecodeAnswer(b)
 }
 
-// writeClaimAnswer writes an answer that quorum.AppendClaim or quorum.AppendBegun has made.
+// writeClaimAnswer writes an answer made by quorum.AppendClaim or quorum.AppendBegun.
 func writeClaimAnswer(c net.Conn, answer []byte) {
 	c.SetDeadline(time.Now().Add(handshakeTimeout))
 	c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(answer))), answer...))
 }
 
-// errUnknownState says that a peer doesn't tell what it is.
+// errUnknownState says that a peer doesn't tell its state.
 var errUnknownState = errors.New("it is of an older version, which begins no ensemble together with this one: upgrade it")
 
-// askWhat asks a peer what it is; if that is a member of an ensemble, and this server is empty, also whether this
+// askWhat asks a peer for its state; if the peer is a member of an ensemble and this server is empty, also whether this
 // server may join. tookPart reports whether this server took part in a founding.
 func (t *transport) askWhat(ctx context.Context, m quorum.Member, empty bool,
 	tookPart func(*quorum.Founding) bool) (a quorum.Answer) {
@@ -93,28 +93,28 @@ func (t *transport) askWhatAt(ctx context.Context, addr string, id uint64) (a qu
 	return readClaimAnswer(c)
 }
 
-// answerWhat answers the question what this server is. standing says what it has begun.
+// answerWhat answers a peer's question for this server's state.
 func (t *transport) answerWhat(c net.Conn) {
 	s := t.standing()
 	writeClaimAnswer(c, quorum.AppendBegun(nil, t.cluster, s.Elected, s.Leader, t.founding))
 }
 
-// ErrOvertaken says that the others have founded another ensemble than this server. Nobody was elected in the one that
-// this server has founded, so it holds nothing that was acknowledged.
+// ErrOvertaken says that the others have founded another ensemble than this server. This server's ensemble has elected
+// no leader, so it holds nothing that was acknowledged.
 var ErrOvertaken = errors.New("the other servers have founded an ensemble without this one, which had founded one and was down: this server joins theirs")
 
 // overtakenPause is the time between two rounds of questions.
 const overtakenPause = time.Second
 
-// rivalRounds is for how many rounds another founding must have stood beside this server's before an operator is told:
-// mostly another server begins with one of them at once.
+// rivalRounds is the number of rounds after which an operator is told about a founding besides this server's: usually
+// another server begins with one of the two at once.
 const rivalRounds = 5
 
-// watchOvertaken asks the members of the configuration what they are, until somebody is elected, this server is
-// stopped, or found is called with ErrOvertaken.
+// watchOvertaken asks the configured members for their state until a leader is elected, this server is stopped, or
+// found is called with ErrOvertaken.
 func (t *transport) watchOvertaken(members []quorum.Member, found func(error)) {
 	never := func(*quorum.Founding) bool { return false }
-	rounds := map[uint64]int{} // by server: in how many rounds it was a rival
+	rounds := map[uint64]int{} // by server: number of rounds in which it was a rival
 	for t.founding != nil && t.ctx.Err() == nil && !t.standing().Elected {
 		for _, m := range members {
 			if m.ID == t.id {

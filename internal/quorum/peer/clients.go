@@ -8,14 +8,14 @@ import (
 	"github.com/zooid-project/zooid/internal/quorum"
 )
 
-// Each server tells its peers where it takes clients, so that whoever asks one server can go on to ask all: server
-// lines in Apache's usual form have no client ports. It serves operators' tools and decides nothing.
+// Each server tells its peers its client addresses, so that a tool that asks one server can find all of them: server
+// lines in Apache's usual form have no client ports. The addresses serve operators' tools and decide nothing.
 
-// ClientAddresses are where a server takes clients, as "host:port"; "" where it takes none. A server that listens on
-// all of its addresses tells no host, and its peers put that in by which they reach it.
+// ClientAddresses are the addresses at which a server accepts clients, as "host:port"; "" if it accepts none. A server
+// that listens on all of its addresses sends no host, and its peers fill in the host by which they reach it.
 type ClientAddresses struct{ Plain, Secure string }
 
-// append appends the note's payload, at most quorum.NoteSizeMax bytes: addresses that are longer are left out.
+// append appends the note's payload, at most quorum.NoteSizeMax bytes. It leaves out longer addresses.
 func (a ClientAddresses) append(b []byte) []byte {
 	if text := a.Plain + "\n" + a.Secure; len(text) <= quorum.NoteSizeMax {
 		return append(b, text...)
@@ -23,7 +23,8 @@ func (a ClientAddresses) append(b []byte) []byte {
 	return b
 }
 
-// readClientAddresses reads a note's payload from a peer that is reached at addr. What is no address is left out.
+// readClientAddresses reads a note's payload from a peer that is reached at addr. It leaves out anything that isn't an
+// address.
 func readClientAddresses(payload []byte, addr string) (a ClientAddresses) {
 	here, _, _ := net.SplitHostPort(addr)
 	plain, secure, _ := strings.Cut(string(payload), "\n")
@@ -41,7 +42,7 @@ func readClientAddresses(payload []byte, addr string) (a ClientAddresses) {
 	return a
 }
 
-// notInHost reports whether no host has r in its name: tools print and parse these lists.
+// notInHost reports whether r can't occur in a host name: tools print and parse these lists.
 func notInHost(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(",=\"'\\", r) }
 
 // announceClients sets the note of this server's client addresses, and sends it to all connected peers.
@@ -52,18 +53,18 @@ func (t *transport) announceClients(a ClientAddresses) {
 	t.announceAll()
 }
 
-// heardClients notes where a peer takes clients.
+// heardClients records a peer's client addresses.
 func (r *remote) heardClients(payload []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.clients = readClientAddresses(payload, r.addr)
 }
 
-// AnnounceClients tells all peers where this server takes clients, now and whenever they connect.
+// AnnounceClients sends this server's client addresses to all peers, now and whenever they connect.
 func (p *Peer) AnnounceClients(a ClientAddresses) { p.transport.announceClients(a) }
 
-// Clients returns where the peers take clients that have told this server, by id. What a peer has told stays when its
-// connection ends.
+// Clients returns the client addresses that peers have sent to this server, by id. They stay when the peer's connection
+// ends.
 func (p *Peer) Clients() map[uint64]ClientAddresses {
 	return told(p.transport, func(r *remote) ClientAddresses { return r.clients })
 }

@@ -16,8 +16,8 @@ import (
 
 // Two servers with the same id, on copies of one data directory, would vote twice and
 // acknowledge entries that one of them hasn't. So a server regularly connects to the
-// address that the configuration gives it, and checks which process answers. If it is
-// another process, this server runs in the wrong place, and stops. Instead of the cluster's
+// address that the configuration gives it, and checks which process answers. If another
+// process does, this server runs in the wrong place, and stops. Instead of the cluster's
 // id, the hello carries a number that only this process knows.
 
 // ErrDuplicateID says that another server with this server's id answers at its address.
@@ -26,7 +26,7 @@ var ErrDuplicateID = errors.New("another server runs under the same id")
 // duplicateIDPause is the time between two checks.
 const duplicateIDPause = 5 * time.Second
 
-// newNonce returns a random number, which no other process and no other run of a server has.
+// newNonce returns a random number that no other process and no other run of a server has.
 func newNonce() uint64 {
 	var b [8]byte
 	rand.Read(b[:]) // never fails (crypto/rand)
@@ -40,7 +40,7 @@ func (t *transport) isSelf(h hello) bool {
 
 // watchDuplicateID checks the addresses that the configuration gives this server, and those
 // in the ensemble's membership, until the transport is closed or found was called. The two
-// differ if the data directory is a copy for which another address is configured.
+// differ if the data directory is a copy and another address is configured for it.
 func (t *transport) watchDuplicateID(found func(error)) {
 	for t.ctx.Err() == nil {
 		for _, addr := range t.ownAddrs() {
@@ -97,14 +97,14 @@ func (t *transport) duplicateIDOf(a arrival) string {
 // later on a busy machine.
 const sameIDFor = 30 * time.Second
 
-// sameID is what a server has learned from a connection about two servers with the same id.
+// sameID is what a connection has shown about two servers with the same id.
 type sameID struct {
 	why    string
 	at     time.Time
 	public []byte // key of the process that this server has refused, nil if this server was refused
 }
 
-// noteSameID keeps in mind that this server has refused another, because a third one has its id.
+// noteSameID records that this server has refused another one, because a third one has its id.
 func (t *transport) noteSameID(a arrival, reason string) {
 	r := t.remote(a.hello.from)
 	if r == nil || !strings.Contains(reason, quorum.SameID) {
@@ -120,8 +120,8 @@ func (t *transport) noteSameID(a arrival, reason string) {
 		r.id, alive, hostOf(a.Conn)), time.Now(), a.public}
 }
 
-// noteEntered forgets that the process of an arrival was refused: it has been started again in its own place, and the
-// connection to the one before it had not ended.
+// noteEntered forgets that an arrival's process was refused: the server was restarted in its own place before the
+// connection to its former process had ended.
 func (t *transport) noteEntered(a arrival) {
 	if r := t.remote(a.hello.from); r != nil {
 		r.mu.Lock()
@@ -132,7 +132,7 @@ func (t *transport) noteEntered(a arrival) {
 	}
 }
 
-// noteRefused keeps in mind that r has refused this server, because another one has its id; err is nil if r hasn't.
+// noteRefused records that r has refused this server, because another one has its id; err is nil if r hasn't.
 func (r *remote) noteRefused(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -145,8 +145,8 @@ func (r *remote) noteRefused(err error) {
 	}
 }
 
-// SameID returns what this server knows of two servers with the same id: whom it has refused for that, or who has
-// refused this one.
+// SameID returns what this server knows about servers with the same id: those that it has refused for that, and those
+// that have refused it.
 func (p *Peer) SameID() []string {
 	all := told(p.transport, func(r *remote) string {
 		if time.Since(r.sameID.at) < sameIDFor {

@@ -2,12 +2,12 @@ package peer
 
 import "time"
 
-// Servers of one ensemble's lines may come to belong to two: each of two survivors is recovered, with what it holds, or
-// one keeps the disk of a former ensemble. They refuse each other. Each keeps in mind what the other has said, so that
-// an operator who asks either is told.
+// Servers with the same server lines may come to belong to two ensembles: two survivors are each recovered with their
+// own data, or a server keeps the disk of a former ensemble. Such servers refuse each other. Each remembers what the
+// other has said, so that an operator can ask either.
 
-// foreignFor is how long a server's word about its ensemble counts. A refused server repeats it several times a second;
-// the rest is for busy machines.
+// foreignFor is how long a server's statement about its ensemble is valid. A refused server repeats it several times a
+// second; the rest is slack for busy machines.
 const foreignFor = 30 * time.Second
 
 // foreign is the history that a member says it belongs to, if that isn't this server's.
@@ -16,8 +16,8 @@ type foreign struct {
 	at      time.Time // when it said so last
 }
 
-// noteForeign notes of a connection that is refused to which history its server belongs, if it is a member, has proven
-// that it is of these servers, and belongs to another one.
+// noteForeign records, for a refused connection, the history that its server belongs to, if the server is a member, has
+// proven its identity, and belongs to another history than this one.
 func (t *transport) noteForeign(a arrival) {
 	theirs := a.hello.cluster
 	if !byLineage(a.hello.kind) || a.hello.to != t.id || a.legacy() {
@@ -35,7 +35,7 @@ func (t *transport) noteForeign(a arrival) {
 	}
 }
 
-// Foreign returns the members that say they belong to another history than this server, and to which.
+// Foreign returns the members that say they belong to another history than this server, with that history.
 func (p *Peer) Foreign() map[uint64]uint64 {
 	return told(p.transport, func(r *remote) uint64 {
 		if time.Since(r.foreign.at) < foreignFor {

@@ -11,12 +11,13 @@ import (
 // Limits of the peer port. A stranger can hold a connection for handshakeTimeout, and
 // makes this server read no more than an opening and a proof. If there are too many such connections, one is closed, so
 // that peers still get through: as on other ports the oldest of the network that has the most (socket.Newcomers), or
-// any one if all have one; and first those that came from where no server had proven itself. It is never the newest.
+// any one if all have one. Connections from networks where no server has proven itself go first. The newest connection
+// is never closed.
 const (
 	// handshakesMax bounds the unproven connections, whose handshake isn't complete.
 	handshakesMax = 64
-	// handshakesPerHostMax bounds the unproven connections of one IPv4 address, or of an IPv6 network, which several
-	// servers may share.
+	// handshakesPerHostMax bounds the unproven connections of one IPv4 address or one IPv6 network, which several servers
+	// may share.
 	handshakesPerHostMax = 16
 	// connectionsPerPeerMax bounds the proven connections of one server: one for
 	// messages, one that replaces it, one for a snapshot, and a few short ones.
@@ -35,8 +36,8 @@ const (
 // concurrent use.
 type gate struct {
 	mu sync.Mutex
-	// conns are all connections. The unproven ones are in familiar, if a server had proven itself from their network
-	// when they came, or in strangers.
+	// conns holds all connections. The unproven ones are also in familiar if a server had proven itself from their network
+	// when they came, else in strangers.
 	conns               map[net.Conn]*visit
 	familiar, strangers socket.Newcomers
 	peers               map[uint64]int        // proven connections by server
@@ -57,7 +58,7 @@ func newGate() gate {
 }
 
 // enter admits a connection to the handshake. If there are too many, it closes one and
-// returns it, else nil.
+// returns that, else nil.
 func (g *gate) enter(c net.Conn) (closed net.Conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -90,7 +91,7 @@ func (g *gate) enter(c net.Conn) (closed net.Conn) {
 	return closed
 }
 
-// seen notes that a connection is proven or closed.
+// seen records that a connection is proven or closed.
 func (g *gate) seen(c net.Conn) {
 	if !g.strangers.Remove(c) {
 		g.familiar.Remove(c)
@@ -115,7 +116,7 @@ func (g *gate) prove(c net.Conn, id uint64, legacy bool) bool {
 	return true
 }
 
-// know notes that a server has proven itself at an address.
+// know records that a server has proven itself at an address.
 func (g *gate) know(remote net.Addr) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 // end. On a healthy network a handshake takes milliseconds.
 const handshakeTimeout = 2 * time.Second
 
-// levelProof is the feature level from which on all members prove who they are by handshake.Version, over TLS too.
+// levelProof is the lowest feature level at which all members prove their identity by handshake.Version, over TLS too.
 const levelProof = 3
 
 // adoptWord begins the answer to a server that is let in; the ensemble's secret
@@ -32,11 +32,11 @@ var errAdopted = errors.New("the peer has let this server in, with the ensemble'
 type greeted struct {
 	net.Conn
 	public []byte // public key of the process at the other end, nil if it sent none
-	legacy bool   // the peer is of an older version and has proven nothing, or over TLS no more than a certificate
+	legacy bool   // the peer is of an older version and has proven nothing, or over TLS only a certificate
 }
 
-// greet dials addr, proves there what this server knows, and sends hello h. pin says that addr is
-// an address that the membership gives server h.to, so that the key of the process there is pinned.
+// greet dials addr, makes the proof there, and sends hello h. pin says that addr is an address of
+// server h.to in the membership, so that the key of the process there is pinned.
 func (t *transport) greet(ctx context.Context, addr string, h hello, pin bool) (g greeted, err error) {
 	known := t.keys.Secrets()
 	if len(known) > 0 {
@@ -82,7 +82,7 @@ func (t *transport) greet(ctx context.Context, addr string, h hello, pin bool) (
 }
 
 // reachedAt returns an address at which others reach this server's peer port, by the server lines or the membership; ""
-// if these have none but for listening.
+// if these have only addresses to listen on.
 func (t *transport) reachedAt() string {
 	for _, addr := range t.ownAddrs() {
 		host, _, err := net.SplitHostPort(addr)
@@ -94,7 +94,8 @@ func (t *transport) reachedAt() string {
 }
 
 // mayBeBare reports whether a peer may be of an older version whose connections begin with a hello, without a proof.
-// Without TLS these are the servers of the first version. A server with a secret and without a state believes nobody.
+// Without TLS these are the servers of the first version. A server with a secret and without a state trusts no such
+// peer.
 func (t *transport) mayBeBare(overTLS bool) bool {
 	level := t.inForce.Load()
 	if overTLS {
@@ -103,11 +104,11 @@ func (t *transport) mayBeBare(overTLS bool) bool {
 	return !t.keys.Secured() && (level == 0 || level == quorum.LevelFirst && !t.noneIsFirst)
 }
 
-// mayBeOlder reports whether some peer may be of a version before levelProof, by the log and by decideOlder.
+// mayBeOlder reports whether some peer may be of a version before levelProof, according to the log and decideOlder.
 func (t *transport) mayBeOlder() bool { return t.inForce.Load() < levelProof && !t.allProve }
 
-// decideOlder decides of which older versions peers can't be, whatever the state holds yet: at the start that is an
-// older state than the log's, or an empty one. last is the log's last index.
+// decideOlder rules out older versions of peers without relying on the state: at the start the state is older than the
+// log, or empty. last is the log's last index.
 func (t *transport) decideOlder(o *Options, last uint64) {
 	founders := uint32(0)
 	if o.Founding != nil {
@@ -132,10 +133,10 @@ func (t *transport) tryAll(ctx context.Context, addr string, h hello, mode hands
 	return g, err
 }
 
-// attempt dials addr, makes the proof that mode asks for with psk, and sends hello h. If the listener closes the
-// connection at the opening, which anybody may do, attempt makes the older proof, on a recording of which secrets
-// can be tried, only if server h.to has itself proved by that version that it knows the secret, on its own connection
-// to this server; or in handshake.ModePair, which has no secret. Every server dials all others.
+// attempt dials addr, makes the proof that mode asks for with psk, and sends hello h. Any process may close the
+// connection at the opening. Then attempt makes the older proof, whose recording lets an attacker try secrets, only if
+// server h.to has itself proved by that version, on its own connection to this server, that it knows the secret; or in
+// handshake.ModePair, which has no secret. Every server dials all others.
 func (t *transport) attempt(ctx context.Context, addr string, h hello, mode handshake.Mode, psk []byte,
 	pin bool) (greeted, error) {
 	g, err := t.attemptAs(ctx, addr, h, handshake.Version, mode, psk, pin)
@@ -146,7 +147,8 @@ func (t *transport) attempt(ctx context.Context, addr string, h hello, mode hand
 	return g, err
 }
 
-// heardVersion notes by which version of the proof a server that this one dials has proved that it knows the secret.
+// heardVersion records the version of the proof by which a server that this one dials has proved that it knows the
+// secret.
 func (t *transport) heardVersion(id uint64, version byte) {
 	listed := slices.ContainsFunc(t.configured, func(m quorum.Member) bool { return m.ID == id })
 	if t.older.Delete(id); version == handshake.Version2 && (listed || t.remote(id) != nil) {
@@ -209,8 +211,8 @@ func (t *transport) sayHello(c net.Conn, h hello) error {
 	return nil
 }
 
-// reaches reports whether a Zooid server answers at addr, whatever its cluster. It doesn't
-// reveal which cluster this server belongs to either.
+// reaches reports whether a Zooid server of any cluster answers at addr. It doesn't reveal
+// this server's cluster either.
 func (t *transport) reaches(ctx context.Context, addr string, id uint64) bool {
 	version := byte(handshake.Version)
 	for {
@@ -247,17 +249,17 @@ type arrival struct {
 	mode   handshake.Mode // 0 for a peer of an older version that sends no proof
 	public []byte         // public key of the process at the other end, nil if it sent none
 
-	lineage uint64 // the peer's, 0 if it told none
+	lineage uint64 // the peer's, 0 if it sent none
 }
 
 // legacy reports whether a began without a proof, as in older versions.
 func (a *arrival) legacy() bool { return a.mode == 0 }
 
-// bareRefusal is how a server refuses one that sends no proof, where all others do. To say more would tell a stranger
-// which cluster this is.
+// bareRefusal refuses a server that sends no proof, where all others do. Saying more would tell a stranger which
+// cluster this is.
 const bareRefusal = "the servers of this ensemble prove to each other that they know its secret, and you prove nothing: upgrade your server"
 
-// plainRefusal is how a server that accepts only TLS refuses a peer in plain text.
+// plainRefusal refuses a peer in plain text at a server that accepts only TLS.
 const plainRefusal = "this server accepts TLS only: set sslQuorum=true with the ssl.quorum keys on yours, or portUnification=true here until all servers have it"
 
 // arrive does the handshake of an accepted connection, up to the hello. If refusal isn't
@@ -315,8 +317,8 @@ func (t *transport) arrive(raw net.Conn) (a arrival, refusal string, err error) 
 // server. The process was seen at a server's address; it gets the secret if that server
 // was added to the ensemble, if an operator lets it in, or if its certificate is that of a member.
 //
-// A member that holds the agreed secret as a candidate comes without it, too, until it adopts it: at the latest when
-// this server dials it. So letIn warns only of a process that has turned down a proof made with the secret.
+// A member that holds the agreed secret as a candidate also comes without it until it adopts it: at the latest when
+// this server dials that member. So letIn warns only of a process that has turned down a proof made with the secret.
 func (t *transport) letIn(raw net.Conn, a arrival) {
 	id := a.hello.from
 	if id == t.id || !t.certified(a) && !t.keys.Admits(id) {
@@ -333,17 +335,17 @@ func (t *transport) letIn(raw net.Conn, a arrival) {
 	}
 }
 
-// lacks reports whether the process at the other end of a is known not to know the secret.
+// lacks reports whether the process at the other end of a is known to lack the secret.
 func (t *transport) lacks(a arrival) bool {
 	key, _ := t.strangers.Load(a.hello.from)
 	return key == string(a.public)
 }
 
-// certified reports whether a comes from a member whose certificate says so. Its process was seen at the member's
-// address, over TLS: there it has shown a server's certificate that names a host of that address. If it shows one here,
-// that must do so too. Where names aren't checked, certificates say nothing; but as long as a member may be of a
-// version that asks for no secret over TLS, it is not asked for more. An operator who has configured a secret wants
-// more than a certificate.
+// certified reports whether a comes from a member, according to its certificate. Its process was seen at the member's
+// address, over TLS: there it has shown a server's certificate that names a host of that address. A certificate that it
+// shows here must name one, too. Where names aren't checked, certificates prove nothing; but as long as a member may be
+// of a version that requires no secret over TLS, nothing more is required. A configured secret requires more than a
+// certificate.
 func (t *transport) certified(a arrival) bool {
 	over, ok := handshake.TLS(a.Conn)
 	if !ok || t.secure.Client == nil || t.keys.Given() || !t.secure.Named && !t.mayBeBare(true) {
@@ -367,8 +369,8 @@ func unveil(c net.Conn, kind byte) {
 }
 
 // Dial connects to the peer port at addr as server from, by the secret of secure.Keys and over TLS if secure.Client is
-// set, and sends a hello to server to. The caller may then write frames to the connection. Dial is for tests of what a
-// malicious server can do.
+// set, and sends a hello to server to. The caller may then write frames to the connection. Dial is for tests that act
+// as a malicious server.
 func Dial(ctx context.Context, addr string, secure Secure, cluster, from, to uint64) (net.Conn, error) {
 	return dialAs(ctx, addr, secure, hello{connMessages, cluster, from, to})
 }

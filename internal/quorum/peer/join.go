@@ -16,23 +16,23 @@ import (
 	"github.com/zooid-project/zooid/internal/quorum/peer/handshake"
 )
 
-// A server that belongs to no ensemble yet asks its peers before it begins: it may be one of a
-// new ensemble, one that joins, or one whose disk was replaced. The last must not go on under its
-// id as if nothing had happened: it may have voted, and acknowledged entries that it no longer has.
-// quorum.Inquiry decides how it begins, by what the peers say they are (claim.go). If a peer
-// belongs to an ensemble, the server joins that, as internal/quorum/lostdisk.go says, by a connection of kind connJoin:
+// A server that belongs to no ensemble yet asks its peers before it begins: it may belong to a new ensemble, join an
+// existing one, or have a replaced disk. With a replaced disk it must not go on under its id as if nothing had
+// happened: it may have voted, and acknowledged entries that it no longer has. quorum.Inquiry decides how the server
+// begins, from the peers' states (claim.go). If a peer belongs to an ensemble, the server joins that, as
+// internal/quorum/lostdisk.go says, by a connection of kind connJoin:
 //
 //	hello of kind connJoin: the asker's life(4) and feature level(4) in the cluster field
 //	answer to it: state(1) cluster(8) index(8) term(8) level(4)
 //
-// The first version sends no life and reads no term, and no version before feature level 3 the level in force. Earlier
-// versions also begin ensembles by that answer; they are told to wait.
+// The first version sends no life and reads no term; versions before feature level 3 don't read the level in force.
+// Earlier versions also begin ensembles by that answer; they are told to wait.
 type joinState byte
 
 const (
 	joinEmpty joinState = iota // sent by earlier versions: the peer has no log either, or only its beginning
 	// The peer has a log, and doesn't lead or must take the asker out first. If its cluster is 0, it
-	// finds out how to begin, too.
+	// is finding out how to begin, too.
 	joinWait
 	joinGo          // the peer leads, and the asker was taken out
 	joinDuplicateID // the peer leads, and a server with that id is running
@@ -41,19 +41,19 @@ const (
 // joinPause is the time between two rounds of asking.
 const joinPause = 100 * time.Millisecond
 
-// FoundingPatience is how long nobody must listen at the address of a voter, or its name must not
-// exist, before the others found an ensemble without it. Servers are often started one after the
-// other. Name services remember for half a minute that there was no name.
+// FoundingPatience is how long a voter must be absent, because nobody listens at its address or
+// its name doesn't exist, before the others found an ensemble without it. Servers are often
+// started one after another. Name services cache a missing name for half a minute.
 var FoundingPatience = quorum.Patience{Listens: 10_000, Name: 60_000}
 
-// Discovery are the arguments of Discover.
+// Discovery holds the arguments of Discover.
 type Discovery struct {
 	Self      uint64
 	Level     uint32          // highest feature level that the server knows
 	Members   []quorum.Member // of the server's configuration
 	Holds     quorum.Holding  // what its data directory holds
 	JoinsOnly bool            // it must not found an ensemble
-	// Ordered, if not nil, reports whether an operator has ordered that the server founds an ensemble.
+	// Ordered, if not nil, reports whether an operator has ordered the server to found an ensemble.
 	Ordered  func() bool
 	Patience quorum.Patience
 	Listener net.Listener // on the peer port
@@ -61,7 +61,7 @@ type Discovery struct {
 	Log      *slog.Logger
 }
 
-// Discover finds out how a server begins that belongs to no ensemble yet. It blocks until the
+// Discover finds out how a server that belongs to no ensemble yet begins. It blocks until the
 // peers' answers decide that or ctx ends. Meanwhile it answers the peers' own questions on
 // d.Listener, which it leaves open.
 func Discover(ctx context.Context, d Discovery) (quorum.Beginning, error) {
@@ -175,8 +175,8 @@ func (t *transport) answerOne(raw net.Conn) {
 	}
 }
 
-// emptyRefusal is how a server that finds out how to begin refuses connections that need
-// a server with data. The exact words are part of the protocol.
+// emptyRefusal refuses connections that need a server with data, at a server that is
+// finding out how to begin. The exact words are part of the protocol.
 const emptyRefusal = "this server has an empty data directory and is finding out how to begin"
 
 // joinReplied is the answer to a server that asks how to begin.
@@ -195,8 +195,8 @@ func (r joinReplied) append(b []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, r.level)
 }
 
-// readJoinReplied reads an answer. The first version's answer ends before the term, those of later ones before the
-// level.
+// readJoinReplied reads an answer. The first version's answer ends before the term, and that of some later versions
+// before the level.
 func readJoinReplied(from io.Reader) (r joinReplied, err error) {
 	var b [29]byte
 	n, err := io.ReadFull(from, b[:])
@@ -210,7 +210,7 @@ func readJoinReplied(from io.Reader) (r joinReplied, err error) {
 	return r, nil
 }
 
-// reply returns the answer as the quorum knows it.
+// reply returns the answer in quorum's form.
 func (r *joinReplied) reply() quorum.JoinReply {
 	return quorum.JoinReply{
 		Go: r.state == joinGo, Index: r.index, Term: r.term, DuplicateID: r.state == joinDuplicateID,

@@ -57,7 +57,7 @@ func WriteNote(b quorum.Beginning, dir string) error {
 	path := filepath.Join(dir, NoteName)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err == nil {
-		level := "" // not for versions that don't know it: they read two numbers
+		level := "" // earlier versions don't know it, and read two numbers
 		if b.Joined.Level >= levelProof {
 			level = fmt.Sprint(b.Joined.Level)
 		}

@@ -7,16 +7,15 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// A keptNumber is a number that a data directory keeps in a file of its own (storage.Dir.Keep), with the id of the
-// cluster for which it holds. A file of another cluster counts for nothing: recovery and founding give an ensemble a
-// new id.
+// A keptNumber is a number that a data directory keeps in a file of its own (storage.Dir.Keep), with the id of its
+// cluster. A file of another cluster is ignored: recovery and founding give an ensemble a new id.
 type keptNumber struct {
 	name    string // of the file
 	text    string // of it, with a verb for the cluster and one for the number
-	without string // what happens without the file, for whoever has a damaged one
+	without string // what happens without the file, for an error about a damaged one
 }
 
-// read returns the number that dir keeps for a cluster, 0 if there is none.
+// read returns the number that dir keeps for a cluster, or 0 if there is none.
 func (k *keptNumber) read(dir *storage.Dir, cluster uint64) (number uint64, err error) {
 	b, err := dir.Kept(k.name)
 	if err != nil || b == nil {

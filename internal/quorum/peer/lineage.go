@@ -9,23 +9,23 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// The cluster id of an ensemble that an earlier version founded follows from its server lines, so two
-// ensembles may have the same. Such ensembles agree on a random number by the log, the lineage
-// (quorum.StateMachine.Lineage). A server keeps it in a file, and tells it to its peers in two ways:
+// Earlier versions derived an ensemble's cluster id from its server lines, so two ensembles may have the same id. Such
+// ensembles agree on a random number by the log, the lineage (quorum.StateMachine.Lineage). A server keeps it in a
+// file, and sends it to its peers in two ways:
 //
-//   - in the hello of each connection that carries what belongs to the ensemble. The accepting side
-//     refuses another lineage than its own.
-//   - in a note to the dialling side of connections that it accepts, also of those that were there
-//     before the lineage. The dialling side closes the connection if its own is another one.
+//   - in the hello of each connection that carries the ensemble's data. The accepting side refuses
+//     a lineage other than its own.
+//   - in a note to the dialling side of connections that it accepts, including those older than
+//     the lineage. The dialling side closes the connection if its own lineage differs.
 //
-// Every server dials all others, so each of the two connections between two servers is checked, and
-// none stays once both know their lineages. A server that doesn't know its lineage yet, because it
-// lags behind, is accepted by its cluster id.
+// Every server dials all others, so both connections between two servers are checked, and neither
+// stays once servers of different lineages know theirs. A server that lags behind and doesn't know
+// its lineage yet is accepted by its cluster id.
 //
-// A server tells a lineage only after the log's entry, so every member knows the feature level that
-// brought it, and how to read it.
+// A server sends its lineage only after applying the log's entry, so every member knows the feature
+// level that introduced the lineage, and can read it.
 
-// helloLineage marks the kind of a hello that a lineage follows.
+// helloLineage marks the kind of a hello that is followed by a lineage.
 const helloLineage byte = 0x40
 
 // keptLineage is the file with the lineage.
@@ -33,8 +33,8 @@ var keptLineage = &keptNumber{
 	name: "lineage", text: "cluster %016x\nlineage %016x\n", without: "the lineage is read from the log",
 }
 
-// noteLineage keeps the lineage once the log has told it, and has the peers told. It returns an error
-// if the log tells another one than the file.
+// noteLineage keeps the lineage once the log has determined it, and sends it to the peers. It returns an error if the
+// log and the file differ.
 func (p *Peer) noteLineage() error {
 	t, lineage := p.transport, p.o.State.Lineage()
 	known := t.lineage.Load()
@@ -57,7 +57,8 @@ func (p *Peer) noteLineage() error {
 	return nil
 }
 
-// learn sets this server's lineage. It tells all peers, and leaves those that have told another one.
+// learn sets this server's lineage. It sends it to all peers, and closes the connections to those that have sent
+// another one.
 func (t *transport) learn(lineage uint64) {
 	t.lineage.Store(lineage)
 	t.announceAll()
@@ -73,7 +74,7 @@ func byLineage(kind byte) bool {
 	return kind == connMessages || kind == connSnapshot || kind == connMeet || kind == connGuest
 }
 
-// withLineage returns the bytes of a hello, with this server's lineage where it counts.
+// withLineage returns the bytes of a hello, with this server's lineage if the hello's kind has one.
 func (t *transport) withLineage(h hello) []byte {
 	lineage := t.lineage.Load()
 	if lineage == 0 || !byLineage(h.kind) {
@@ -83,7 +84,7 @@ func (t *transport) withLineage(h hello) []byte {
 	return binary.BigEndian.AppendUint64(h.append(nil), lineage)
 }
 
-// readLineage reads the lineage behind a hello that announces one.
+// readLineage reads the lineage after a hello that announces one.
 func (a *arrival) readLineage() error {
 	kind := a.hello.kind &^ helloLineage
 	if kind == a.hello.kind || !byLineage(kind) {
@@ -108,7 +109,7 @@ func (t *transport) otherLineage(theirs uint64) string {
 		own, theirs)
 }
 
-// heardLineage notes the lineage that the peer tells on the connection to it.
+// heardLineage records the lineage that the peer sends on the connection to it.
 func (r *remote) heardLineage(lineage uint64) {
 	r.mu.Lock()
 	r.lineage = lineage
@@ -116,7 +117,7 @@ func (r *remote) heardLineage(lineage uint64) {
 	r.compareLineage()
 }
 
-// compareLineage closes the connection to a peer that has told another lineage than this server's.
+// compareLineage closes the connection to a peer that has sent a lineage other than this server's.
 func (r *remote) compareLineage() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -23,7 +23,7 @@ const (
 	noteDeparted quorum.FrameKind = 4
 	// noteClients are the sender's client addresses (clients.go).
 	noteClients quorum.FrameKind = 5
-	// noteRules is what the sender announces of its rules (quorum.StateMachine.Rules).
+	// noteRules is the sender's announcement of its rules (quorum.StateMachine.Rules).
 	noteRules quorum.FrameKind = 6
 )
 
@@ -52,7 +52,7 @@ func readNotes(c io.Reader, note func(quorum.Event), lineage func(uint64), clien
 		switch kind := quorum.FrameKind(head[4]); {
 		case kind == noteLevel && n >= 4:
 			e := quorum.Event{Kind: quorum.EventLevel, Level: binary.BigEndian.Uint32(payload)}
-			if n > 4 { // earlier versions don't tell
+			if n > 4 { // earlier versions don't send it
 				e.Frames = quorum.FrameKind(payload[4])
 			}
 			note(e)
@@ -70,8 +70,8 @@ func readNotes(c io.Reader, note func(quorum.Event), lineage func(uint64), clien
 	}
 }
 
-// announce tells the dialling side of a connection this server's feature level, its rules, its
-// decisions to skip entries, its lineage and where it takes clients.
+// announce sends the dialling side of a connection this server's feature level, its rules, its
+// decisions to skip entries, its lineage and its client addresses.
 func (t *transport) announce(c net.Conn) error {
 	t.notes.Lock()
 	defer t.notes.Unlock()
@@ -99,7 +99,8 @@ func (t *transport) announce(c net.Conn) error {
 	return err
 }
 
-// announceDeparture tells a peer that has connected which entry took a life of it out last, if this server knows one.
+// announceDeparture sends a peer that has connected the last entry that took out a life of it, if this server knows
+// one.
 func (t *transport) announceDeparture(c net.Conn, to uint64) error {
 	if t.standing == nil {
 		return nil
@@ -129,7 +130,7 @@ func (t *transport) announceSkips(note []byte) {
 func (t *transport) announceAll() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, r := range t.reading { // any order: each is told the same
+	for _, r := range t.reading { // any order: each gets the same
 		t.wg.Go(func() {
 			if t.announce(r.conn) != nil {
 				r.conn.Close() // the peer gets the notes on its next connection
@@ -141,8 +142,8 @@ func (t *transport) announceAll() {
 // joinLevel returns the feature level in a hello of a server that asks to join.
 func (h *hello) joinLevel() uint32 { return max(uint32(h.cluster), quorum.LevelFirst) }
 
-// outdated returns the reason to refuse a server that asks to join and doesn't know
-// the level in force, else "".
+// outdated returns the reason to refuse a server that asks to join but doesn't know the
+// level in force, else "".
 func (t *transport) outdated(h hello) string {
 	if in := t.inForce.Load(); h.kind == connJoin && h.joinLevel() < in {
 		return fmt.Sprintf("server %d runs a version that knows feature levels up to %d, this ensemble is at %d: upgrade server %d; nothing else about it needs to change",

@@ -7,14 +7,14 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// A data directory of an ensemble holds what one server has promised: how it voted, and which entries it has
-// acknowledged. Another server that goes on with a copy of it hasn't promised that, and lacks what it has promised
-// itself; entries that it has acknowledged may be gone with that. So the directory says whose it is.
+// A data directory of an ensemble holds one server's promises: its votes and the entries that it has acknowledged.
+// Another server that continues with a copy of it hasn't made these promises, and lacks its own: entries that it has
+// acknowledged may be lost. So the directory names its owner.
 //
-// The file is written before the server promises anything. One directory may be in use without it: that of an earlier
-// version, whose disk has no room for the file when this version starts on it. Without the server, its ensemble may be
-// without a quorum, and a copy of such a directory couldn't be told from it before this version either. So the server
-// goes on, says so, and writes the file as soon as there is room.
+// The file is written before the server promises anything. Only one kind of directory may be in use without the file:
+// an earlier version's, on a disk without room for the file when this version starts on it. Without the server its
+// ensemble may lack a quorum, and earlier versions couldn't detect a copy of the directory either. So the server goes
+// on, logs that, and writes the file as soon as there is room.
 
 // keptOwner is the file with the server's id.
 var keptOwner = &keptNumber{
@@ -32,8 +32,8 @@ func (e *CopiedError) Error() string {
 // ownPause is the time between two attempts to write the file of a directory in use.
 const ownPause = time.Second
 
-// checkOwner reports whether dir, which belongs to a cluster, says that it is server id's. The error is a CopiedError
-// if it says that it is another server's.
+// checkOwner reports whether dir, which belongs to a cluster, names server id as its owner. The error is a CopiedError
+// if dir names another server.
 func checkOwner(dir *storage.Dir, cluster, id uint64) (recorded bool, err error) {
 	switch owner, err := keptOwner.read(dir, cluster); {
 	case err != nil:
@@ -46,7 +46,7 @@ func checkOwner(dir *storage.Dir, cluster, id uint64) (recorded bool, err error)
 	return true, nil
 }
 
-// recordOwner makes dir say that it is server id's.
+// recordOwner makes dir name server id as its owner.
 func recordOwner(dir *storage.Dir, cluster, id uint64) error {
 	if err := keptOwner.write(dir, cluster, id); err != nil {
 		return fmt.Errorf("record whose data directory this is: %w", err)
@@ -54,9 +54,9 @@ func recordOwner(dir *storage.Dir, cluster, id uint64) error {
 	return nil
 }
 
-// own makes the directory this server's when it starts. last is the index of the log's last entry.
+// own makes this server the directory's owner at the start. last is the index of the log's last entry.
 func (p *Peer) own(last uint64) error {
-	if len(p.o.Members) <= 1 { // a standalone server's directory may be copied: it has promised nobody anything
+	if len(p.o.Members) <= 1 { // a standalone server's directory may be copied: it holds no promise to another server
 		return nil
 	}
 	recorded, err := checkOwner(p.o.Dir, p.o.Cluster, p.o.ID)
@@ -70,7 +70,7 @@ func (p *Peer) own(last uint64) error {
 	return nil
 }
 
-// ownLater tries again what own could not write.
+// ownLater tries again to write the file that own could not write.
 func (p *Peer) ownLater() {
 	if p.ownAgain.IsZero() || time.Now().Before(p.ownAgain) {
 		return

@@ -30,7 +30,7 @@ type Options struct {
 	JoinedAfter   uint64           // see LoopOptions
 	JoinedTerm    uint64           // see LoopOptions
 	OnJoined      func()           // see LoopOptions
-	Joined        quorum.Admission // of a server that has just been let in
+	Joined        quorum.Admission // for a server that has just been let in
 	Listener      net.Listener     // accepts peers; nil if there are none
 	Secure        Secure           // how peers authenticate to each other
 	Tick          time.Duration    // length of one tick of raft's clock
@@ -66,9 +66,9 @@ type Peer struct {
 	stop     chan struct{}
 	done     chan struct{}
 	once     sync.Once
-	ownAgain time.Time // when server.kept is written, if it couldn't be at the start; else zero
+	ownAgain time.Time // when to write server.kept, if that failed at the start; else zero
 
-	mu sync.Mutex // held by the goroutine that uses the loop: run, and while that one does a task, standIn
+	mu sync.Mutex // held by the goroutine that uses the loop: run, or standIn while run does a task
 }
 
 // Open returns a Peer that continues from what o.Dir holds, or begins a new group. It
@@ -147,14 +147,14 @@ func (p *Peer) TransferLeadership() {
 	}
 }
 
-// Close hands leadership over if this server leads, stops the loop and waits until it
-// has ended. The Dir stays open.
+// Close transfers leadership if this server leads, stops the loop and waits until it has
+// ended. The Dir stays open.
 func (p *Peer) Close() {
 	p.once.Do(func() { close(p.stop) })
 	<-p.done
 }
 
-// Abandon closes the connections to all peers and waits for nothing, which Close does. It is for a
+// Abandon closes the connections to all peers. Unlike Close it waits for nothing. It is for a
 // server whose disk hangs.
 func (p *Peer) Abandon() { p.transport.abandon() }
 
@@ -241,8 +241,8 @@ func (p *Peer) turn() {
 	}
 }
 
-// restTicks is the length of a tick, in normal ticks, while nothing waits for one. Waking
-// up 20 times a second was most of the work of an idle server.
+// restTicks is the length of a tick, in normal ticks, while nothing waits for a tick.
+// Waking up 20 times a second was most of the work of an idle server.
 const restTicks = 10
 
 // pause returns the time between two ticks.
@@ -254,8 +254,8 @@ func (p *Peer) pause(resting bool) time.Duration {
 }
 
 // unreadable returns the error if a panic came from a log that can't be read, else nil.
-// Raft panics with the error that its storage returns, since it can't go on. The cause
-// is then the disk, and not this program.
+// Raft panics with the error that its storage returns, since it can't go on. Then the
+// cause is the disk, not this program.
 func unreadable(failure any) error {
 	err, ok := failure.(error)
 	var damage *storage.DamageError
@@ -279,7 +279,7 @@ func (p *Peer) handleWaiting() {
 	}
 }
 
-// handle hands the loop an event, and gives a frame's buffer back: the loop keeps nothing of it.
+// handle hands the loop an event, and returns a frame's buffer to the pool: the loop retains none of its bytes.
 func (p *Peer) handle(e quorum.Event) {
 	p.loop.Handle(e)
 	switch e.Kind {

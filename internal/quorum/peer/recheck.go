@@ -11,7 +11,7 @@ import (
 
 // Recheck checks again the certificates that peers have presented (Secure.Check), and closes the
 // connections of those that are no longer accepted. Their next handshake fails too, because it uses
-// the stores as they are then. Recheck doesn't block on peers.
+// the current stores. Recheck doesn't block on peers.
 func (p *Peer) Recheck() { p.transport.recheck() }
 
 func (t *transport) recheck() {

@@ -10,7 +10,7 @@ import (
 	"github.com/zooid-project/zooid/internal/quorum/peer/handshake"
 )
 
-// What a server has of the handshake between peers in its own configuration; see package handshake.
+// Types of package handshake that a server's configuration uses.
 type (
 	Secure  = handshake.Secure
 	Keyring = handshake.Keyring
@@ -30,9 +30,9 @@ func AllowJoin(dir string, id uint64, addr string) (until time.Time, err error) 
 	return handshake.AllowJoin(dir, id, addr)
 }
 
-// verify returns why the certificate of a peer that sent h isn't the certificate of that
-// server, or "" if it is. The certificate of a server whose address isn't known need only be a
-// server's; for any kind of connection but a question such a server has to prove the secret.
+// verify returns why a peer that sent h doesn't have that server's certificate, or "" if it
+// does. If the server's address isn't known, any server's certificate will do; for every kind
+// of connection but a question such a server has to prove the secret.
 func (t *transport) verify(c net.Conn, h hello) string {
 	over, ok := handshake.TLS(c)
 	if !ok || t.secure.Verify == nil {
@@ -48,7 +48,7 @@ func (t *transport) verify(c net.Conn, h hello) string {
 	return t.verifyAt(over, h, addrs)
 }
 
-// verifyAt is verify for a server whose addresses are addrs, nil if they aren't known.
+// verifyAt is verify for a server with addresses addrs, nil if they aren't known.
 func (t *transport) verifyAt(over tls.ConnectionState, h hello, addrs []string) string {
 	var hosts []string
 	for _, addr := range addrs {

@@ -28,7 +28,7 @@ func (w *snapshotWriter) start(meta storage.Meta, image quorum.Image) {
 }
 
 // purge removes snapshots and log that are no longer needed. Unlinking a hundred
-// megabytes takes milliseconds; on the loop's goroutine clients would wait for that.
+// megabytes takes milliseconds; clients would wait for that on the loop's goroutine.
 func (w *snapshotWriter) purge(keep int) {
 	w.wg.Go(func() { quorum.Purge(w.dir, keep, w.log) })
 }
@@ -40,7 +40,7 @@ func (w *snapshotWriter) close() {
 }
 
 // pace makes a snapshot work in short turns and rest three times as long after each. The
-// rest grows with the turn: a turn that took longer kept others waiting.
+// rest grows with the turn, because a longer turn kept others waiting longer.
 type pace struct {
 	stop  <-chan struct{}
 	since time.Time // when this turn began

@@ -8,21 +8,21 @@ import (
 )
 
 // The loop's goroutine does its tasks itself: handing each to another goroutine would cost more than
-// most of them take. But if a task takes longer than a tick, standIn turns the loop in its place
-// until the task is over, so that this server's messages, its ticks and the reports about its
-// clients wait neither for the disk nor for the replica. Peer.mu says whose turn it is.
+// most of them take. But if a task takes longer than a tick, standIn turns the loop in its place until the task ends,
+// so that this server's messages, its ticks and the reports about its clients wait neither for the disk nor for the
+// replica. The goroutine that holds Peer.mu turns the loop.
 
 // standInPause is how long a stand-in waits before it looks for events again.
 const standInPause = 5 * time.Millisecond
 
-// tasks tells standIn of the loop's tasks.
+// tasks tells standIn about the loop's tasks.
 type tasks struct {
 	number  atomic.Uint64 // odd while a task is under way; grows with each begin and end
 	watched atomic.Bool   // the timer runs
 	timer   *time.Timer   // calls Peer.watchTask
 }
 
-// do does a task that is due, with mu free. The caller holds mu.
+// do does a task that is due, and releases mu meanwhile. The caller holds mu.
 func (p *Peer) do(t *quorum.Task) {
 	p.tasks.number.Add(1)
 	if !p.tasks.watched.Load() && p.tasks.watched.CompareAndSwap(false, true) {
@@ -37,8 +37,8 @@ func (p *Peer) do(t *quorum.Task) {
 	p.loop.Done()
 }
 
-// watchTask runs a tick after the first task, and then each tick while there are any. A task that is
-// still under way at the next look gets a stand-in.
+// watchTask runs a tick after the first task, and then at each tick while there are tasks. A task that is still under
+// way at the next look gets a stand-in.
 func (p *Peer) watchTask() {
 	seen := p.tasks.number.Load()
 	for p.rest(p.o.Tick) {
@@ -46,7 +46,7 @@ func (p *Peer) watchTask() {
 		if now == seen && now%2 == 0 {
 			p.tasks.watched.Store(false)
 			if p.tasks.number.Load() == now || p.tasks.watched.Swap(true) {
-				return // no task has begun since, or its beginner has set the timer
+				return // no task has begun since, or its start has set the timer
 			}
 		}
 		if now == seen {
@@ -73,7 +73,7 @@ func (p *Peer) rest(d time.Duration) bool {
 	}
 }
 
-// standInOnce does what waits, and reports whether the task is still under way.
+// standInOnce does the waiting work, and reports whether the task is still under way.
 func (p *Peer) standInOnce(number uint64, ticked *time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,7 +90,7 @@ func (p *Peer) standInOnce(number uint64, ticked *time.Time) bool {
 		}
 	}()
 	p.handleWaiting()
-	p.loop.Advance() // nothing is due before the task is over
+	p.loop.Advance() // nothing is due before the task ends
 	if time.Since(*ticked) >= p.o.Tick {
 		*ticked = time.Now()
 		p.tick()
@@ -110,7 +110,7 @@ func (p *Peer) tick() {
 	p.turned.Store(int64(time.Since(p.began)))
 }
 
-// SinceTurn returns for how long the loop has not turned: the time since its last tick.
+// SinceTurn returns how long the loop has not turned: the time since its last tick.
 func (p *Peer) SinceTurn() time.Duration {
 	return max(0, time.Since(p.began)-time.Duration(p.turned.Load()))
 }

@@ -42,7 +42,7 @@ type streams struct {
 	current net.Conn // the newest connection on which a snapshot arrives, or nil
 	sending map[uint64]bool
 	partial *partialSnapshot
-	rest    time.Time // no snapshot is received before it, because the last one could not be used
+	rest    time.Time // time before which no snapshot is received, because the last one could not be used
 }
 
 // snapshotRest is how long a sender is kept waiting after a snapshot that could not be used.
@@ -58,8 +58,8 @@ type partialSnapshot struct {
 	w           *storage.SnapshotWriter
 }
 
-// send streams the snapshot at index and raft's message to a peer, unless a snapshot is being sent
-// to that peer already.
+// send streams the snapshot at index and raft's message to a peer, unless another snapshot is
+// already being sent to that peer.
 func (s *streams) send(to, index uint64, message []byte) {
 	s.mu.Lock()
 	busy := s.sending[to]
@@ -161,8 +161,8 @@ func (s *streams) copy(c net.Conn, snap *storage.Snapshot, off int64) error {
 	return nil
 }
 
-// receive receives a snapshot on c and hands it to the loop. It ends the connection of the one before, whose sender no
-// longer leads, or has given that connection up.
+// receive receives a snapshot on c and hands it to the loop. It closes the connection of the previous transfer: its
+// sender no longer leads, or has abandoned that connection.
 func (s *streams) receive(c net.Conn, from uint64) {
 	s.mu.Lock()
 	before := s.current
@@ -205,7 +205,7 @@ func (s *streams) pause() {
 	s.rest = time.Now().Add(snapshotRest)
 }
 
-// over notes that c is no longer read.
+// over records that c is no longer read.
 func (s *streams) over(c net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,8 +23,8 @@ import (
 
 const (
 	// sendQueueBytesMax bounds the send queue for one peer. Messages beyond it are
-	// dropped, which raft tolerates, and the connection is closed and made anew, so
-	// that forwarded requests are sent again.
+	// dropped, which raft tolerates, and the connection is closed and made again, so that
+	// forwarded requests are resent.
 	sendQueueBytesMax = 64 << 20
 	// forwardQueueBytes is how full the leader's send queue may be for requests to be
 	// forwarded. Otherwise they would fill the queue, and be sent again over the next
@@ -60,7 +60,7 @@ type transport struct {
 	configured  []quorum.Member // of the server's configuration; set before listen
 	lineage     atomic.Uint64   // see lineage.go
 
-	// While this server finds out how to begin: whether it is empty, and what it says of itself.
+	// While this server finds out how to begin: whether it is empty, and its claim.
 	empty bool
 	claim atomic.Pointer[quorum.Claim]
 	// Afterwards: its state, and how its ensemble was founded, or nil.
@@ -71,7 +71,7 @@ type transport struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	older     sync.Map // ids of servers that have proved by the older version that they know the secret
+	older     sync.Map // ids of servers that have proved the secret by the older version
 	strangers sync.Map // by server: key of a process that has turned down a proof made with the secret
 	mu        sync.Mutex
 	remotes   map[uint64]*remote
@@ -179,7 +179,7 @@ func (t *transport) setPeer(id uint64, addrs []string) {
 	}
 }
 
-// dropPeer ends the connecting to a peer, until setPeer adds it again.
+// dropPeer stops connecting to a peer, until setPeer adds it again.
 func (t *transport) dropPeer(id uint64) {
 	r := t.remote(id)
 	if r == nil {
@@ -222,7 +222,7 @@ func (t *transport) remote(id uint64) *remote {
 	return t.remotes[id]
 }
 
-// told returns what the peers have told this server, by id, of those for which that isn't zero.
+// told returns of's result for each peer, by id, without zero values.
 func told[T comparable](t *transport, of func(*remote) T) map[uint64]T {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -487,8 +487,8 @@ func (t *transport) refuse(h hello) string {
 	return ""
 }
 
-// misdirected returns the reason to refuse a hello to another server than this one, or "". What this server says of
-// itself must not pass for what the other would say.
+// misdirected returns the reason to refuse a hello to a server other than this one, or "". This server's statements
+// about itself must not pass for the other's.
 func (t *transport) misdirected(h hello) string {
 	if h.to == t.id {
 		return ""
@@ -527,13 +527,13 @@ type remote struct {
 	queue   []byte
 	up      bool
 	closed  bool
-	dropped bool // nothing is to be sent to the peer any more
+	dropped bool // nothing more is sent to the peer
 	conn    net.Conn
 	public  []byte          // public key of the process at the other end of conn, nil if it sent none
 	legacy  bool            // the peer has proven nothing on conn
-	lineage uint64          // that the peer has told on conn, 0 if none
-	clients ClientAddresses // that the peer has told last
-	foreign foreign         // what the peer has said when it was refused
+	lineage uint64          // sent by the peer on conn, 0 if none
+	clients ClientAddresses // that the peer sent last
+	foreign foreign         // what the peer said when it was refused
 	sameID  sameID          // that there are two servers with the peer's id, or with this server's
 }
 
@@ -597,14 +597,14 @@ func (r *remote) run() {
 			early = redialMin
 			continue
 		}
-		// Perhaps two servers with this server's id take turns in closing each other's connection.
+		// Perhaps two servers with this server's id keep closing each other's connection.
 		r.wait(early)
 		early = min(2*early, earlyPauseMax)
 	}
 }
 
 // A connection that ends within earlyEnd is made again after a pause, which grows up to
-// earlyPauseMax as long as connections end early.
+// earlyPauseMax while connections end early.
 const (
 	earlyEnd      = time.Second
 	earlyPauseMax = 2 * time.Second

@@ -14,10 +14,10 @@ import (
 	"github.com/zooid-project/zooid/internal/quorum/peer/handshake"
 )
 
-// A server that isn't a member announces itself to the servers it knows (internal/quorum/guests.go), on a
-// separate connection of kind connGuest to each. The connection is authenticated like any
-// other: a server that can't prove that it knows the ensemble's secret is refused. It gets the
-// secret by its configuration or by 'zooid allow-join', whatever certificate it has.
+// A server that isn't a member announces itself to the servers it knows (internal/quorum/guests.go), on a separate
+// connection of kind connGuest to each. The connection is authenticated like any other: a server that can't prove that
+// it knows the ensemble's secret is refused. Only its configuration or 'zooid allow-join' gives it the secret, whatever
+// certificate it has.
 //
 //	announcement    length(4) introduction of the sender
 //	answer to it    as to a hello
@@ -58,7 +58,7 @@ func (t *transport) visitOne(r *remote, payload []byte) {
 			}
 			c.Close()
 		}
-		if err != nil { // what lets a guest in lets it follow: only a connection for messages shows that
+		if err != nil { // a guest that is let in may follow, but only a connection for messages shows that
 			r.noteRefused(err)
 		}
 		if err == nil {
@@ -87,7 +87,7 @@ func (t *transport) visited(raw net.Conn, a arrival) {
 	writeAnswer(a.Conn, "")
 }
 
-// heed reads an announcement. refusal says why it is refused, or is "".
+// heed reads an announcement. refusal is the reason to refuse it, or "".
 func (t *transport) heed(a arrival) (refusal string, announcement []byte) {
 	if a.legacy() {
 		return "a server that is no member proves that it knows the ensemble's secret", nil
@@ -117,7 +117,7 @@ func (t *transport) heed(a arrival) (refusal string, announcement []byte) {
 }
 
 // elsewhere returns the reason to refuse m's announcement if the server is known to be at
-// other addresses than it says, else "".
+// other addresses, else "".
 func (t *transport) elsewhere(m quorum.Member) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

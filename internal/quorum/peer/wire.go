@@ -41,7 +41,7 @@ const (
 	connLife     byte = 5 // asks a server with an empty data directory for its life(4); see internal/quorum/lostdisk.go
 	connMeet     byte = 6 // see agree.go
 	connGuest    byte = 7 // asks to follow without being a member; see visit.go
-	connClaim    byte = 8 // asks a server what it is; see claim.go
+	connClaim    byte = 8 // asks a server for its state; see claim.go
 )
 
 type hello struct {

@@ -37,8 +37,8 @@ func aclToJSON(list []zk.ACL) []aclJSON {
 	return v
 }
 
-// aclLike returns an ACL for new znodes that are to be as open as the one at path: its ACL, or the creator's alone
-// where this client may not see it as it is.
+// aclLike returns an ACL for new znodes that should be as open as the one at path: its ACL, or only the creator's where
+// this client may not see the whole ACL.
 func (s *shell) aclLike(ctx context.Context, path string) ([]zk.ACL, error) {
 	acl, _, err := s.client.GetACL(ctx, path)
 	if errors.Is(err, zk.ErrNoAuth) || err == nil && hidden(acl) {
@@ -63,8 +63,8 @@ func runGetACL(ctx context.Context, s *shell, a *args) error {
 	return nil
 }
 
-// adviseACL adds to err, if it says that an ACL for everybody isn't valid, what may be given instead; command is what
-// comes before the ACL.
+// adviseACL adds valid alternatives to err, if it says that an ACL for everybody isn't valid; command is the text
+// before the ACL.
 func (s *shell) adviseACL(err error, acl []zk.ACL, command string) error {
 	open := slices.ContainsFunc(acl, func(e zk.ACL) bool { return e.ID.Scheme == "world" })
 	if !open || !errors.Is(err, zk.ErrInvalidACL) {

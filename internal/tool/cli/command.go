@@ -15,7 +15,7 @@ import (
 // A command is one row of the table of commands.
 type command struct {
 	name    string // one word, or two such as "acl explain"
-	usage   string // what follows the name, in zkCli's form
+	usage   string // the usage after the name, in zkCli's form
 	about   string // one line
 	flags   []flag
 	max     int  // arguments besides flags; -1 for any number
@@ -24,7 +24,7 @@ type command struct {
 	paths   pathUse
 	data    int                 // the argument that is data, which may be in a file; 0 for none
 	raw     bool                // flags stand before the arguments only
-	check   func(a *args) error // checks what can be judged without a server, except for paths; may be nil
+	check   func(a *args) error // checks all that needs no server, except for paths; may be nil
 	run     func(ctx context.Context, s *shell, a *args) error
 }
 
@@ -40,8 +40,8 @@ const (
 	placePaths         // two, here or in another ensemble
 )
 
-// checkLocally refuses what no server would accept before one is asked, with the reason
-// and the place.
+// checkLocally refuses, before a server is asked, requests that no server would accept,
+// with the reason and the place.
 func (a *args) checkLocally() error {
 	var paths []string
 	switch c := a.cmd; {
@@ -76,7 +76,7 @@ func (a *args) checkLocally() error {
 // A flag is one option of a command.
 type flag struct {
 	name  string
-	value string // what its value is called; "" for a switch
+	value string // the name of its value; "" for a switch
 	about string
 }
 

@@ -16,11 +16,11 @@ import (
 const (
 	// completionPatience is how long Tab may wait for a server.
 	completionPatience = 2 * time.Second
-	// completionsMax bounds what Tab offers.
+	// completionsMax bounds the completions that Tab offers.
 	completionsMax = 1000
 )
 
-// complete returns what can stand at pos in a line: commands, a command's flags, or
+// complete returns the completions at pos in a line: commands, a command's flags, or
 // paths. head and tail are the parts of the line that stay.
 func (s *shell) complete(ctx context.Context, line string, pos int) (head string, words []string, tail string) {
 	runes := []rune(line) // the editor counts these

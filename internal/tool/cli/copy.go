@@ -9,7 +9,7 @@ import (
 	"github.com/zooid-project/zooid/internal/tool/cli/screen"
 )
 
-// copied counts what a copy did.
+// copied counts the results of a copy.
 type copied struct {
 	Znodes     int `json:"znodes"`
 	Ephemerals int `json:"ephemeralsLeftOut,omitempty"`

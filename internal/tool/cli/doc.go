@@ -1,6 +1,6 @@
-// Package cli is Zooid's shell: every command of Apache's zkCli with its flags
-// and its output, and what else an operator of an ensemble needs. It is a client
-// like any other and works against Apache's servers as it does against Zooid's.
+// Package cli is Zooid's shell: every command of Apache's zkCli with its flags and its
+// output, and further commands for operators. It is a client like any other and works
+// with Apache's servers as with Zooid's.
 //
 // # How a command runs
 //
@@ -10,9 +10,9 @@
 // commands.go) and parse (flags and arguments), and ends in the row's run
 // function, which gets a context that an interrupt cancels. Everything printed
 // passes through package screen: text for people, one JSON value to a line with -o
-// json, colours and progress on a terminal only. What fails comes back as an error,
-// and failure.go turns it into zkCli's words and an exit code. lessons.go is what
-// help teaches beside the table.
+// json, colours and progress on a terminal only. A failure is returned as an error, and
+// failure.go turns it into zkCli's words and an exit code. lessons.go has the texts of
+// help in addition to the table.
 //
 // # Large trees
 //
@@ -25,6 +25,6 @@
 // # Events
 //
 // Watches left by get -w and the like are printed between commands, never within
-// the output of one. What a command's own write has fired is printed right after
-// it: a server sends an event before the reply that follows it.
+// the output of one. Events of a command's own write are printed right after it: a server
+// sends an event before the reply that follows it.
 package cli

@@ -29,7 +29,8 @@ type explainJSON struct {
 	NewACL  string            `json:"newAcl,omitempty"` // the rule that sets the ACL of new znodes below
 }
 
-// runExplain explains what an ACL grants, to whom and to this client, and what the policy says about it.
+// runExplain explains which permissions an ACL grants, to which identities and to this client, and the policy's effect
+// on them.
 func runExplain(ctx context.Context, s *shell, a *args) error {
 	path := a.arg(0)
 	list, _, err := s.client.GetACL(ctx, path)

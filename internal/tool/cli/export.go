@@ -16,7 +16,7 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// exported counts what export wrote.
+// exported counts the results of an export.
 type exported struct {
 	Exported   string `json:"exported"`
 	File       string `json:"file"`
@@ -58,7 +58,7 @@ func runExport(ctx context.Context, s *shell, a *args) (err error) {
 	return nil
 }
 
-// exportOut writes to standard output. A terminal gets only what it can show.
+// exportOut writes to standard output. A terminal gets only printable text.
 func (s *shell) exportOut(ctx context.Context, a *args, form string, done *exported) error {
 	switch {
 	case !s.out.Terminal:

@@ -26,7 +26,7 @@ type connectError struct {
 	host    string
 	secure  bool // by TLS
 	err     error
-	serving serving // what srvr says on servers that only close connections
+	serving serving // the answer to srvr of servers that only close connections
 }
 
 func (e *connectError) Error() string {
@@ -183,7 +183,7 @@ func describe(err error) failureJSON {
 	return f
 }
 
-// zkCliText returns what zkCli prints for a code.
+// zkCliText returns zkCli's text for a code.
 func zkCliText(code zk.Code, e *zk.Error) string {
 	switch code {
 	case zk.ErrNoNode:
@@ -218,7 +218,7 @@ func zkCliText(code zk.Code, e *zk.Error) string {
 	return plainText(e)
 }
 
-// reconfigRights explains who may change the membership.
+// reconfigRights explains which identities may change the membership.
 const reconfigRights = `it needs the write permission on /zookeeper/config: setAcl grants it, and addauth takes it up. By
 default only a super user has it: zooid digest super:PASSWORD prints what the servers need as
 DigestAuthenticationProvider.superDigest; then addauth digest super:PASSWORD`

@@ -57,7 +57,7 @@ func (a *Access) Servers() (string, error) {
 	return strings.Join(c.Servers, ","), err
 }
 
-// Check takes what no flag says from the profile and the environment, and reads the files that are named, so that a
+// Check takes settings without a flag from the profile and the environment, and reads the named files, so that a
 // problem with them is reported at the start.
 func (a *Access) Check() error { return a.o.access.Check() }
 

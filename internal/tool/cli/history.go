@@ -34,7 +34,7 @@ func (h *history) add(line string) {
 	h.lines = append(h.lines, line)
 }
 
-// next goes on to the next number.
+// next advances to the next number.
 func (h *history) next() { h.count++ }
 
 // at returns the command of a number.
@@ -139,7 +139,7 @@ func readHistory(file string) ([]byte, error) {
 }
 
 // keepHistory appends a line to a file at once: a signal may end the shell, and other
-// shells may run beside it.
+// shells may run at the same time.
 func keepHistory(file, line string) error {
 	if file == "" || !keepable(line) {
 		return nil

@@ -17,7 +17,7 @@ import (
 // importBatch is how many znodes of a file are looked up together.
 const importBatch = subtree.ReadsAhead
 
-// imported counts what import did, or would.
+// imported counts the results of an import, or of its dry run.
 type imported struct {
 	Created   int `json:"created"`
 	Same      int `json:"same"`
@@ -113,7 +113,7 @@ func (l *loader) load(ctx context.Context, r *importReader) error {
 	}
 }
 
-// present is what exists at the path of an imported znode.
+// present is the existing znode at the path of an imported one.
 type present struct {
 	there     bool
 	ephemeral bool
@@ -197,7 +197,7 @@ func (l *loader) create(ctx context.Context, path string, n loaded, acl []zk.ACL
 	return l.w.Create(ctx, path, n.data, l.secure.First(n.hasChildren, path, acl))
 }
 
-// plan prints what would be done.
+// plan prints the planned changes.
 func (l *loader) plan(what, path string) {
 	if l.dry {
 		l.s.out.Show(map[string]string{"would": what, "path": path}, func() {

@@ -22,8 +22,8 @@ type importFile struct {
 	name   string
 	form   string
 	zipped bool
-	f      *os.File      // what is read the second time
-	once   io.ReadCloser // what is read first, if it can't be read twice: then f gets a copy; else nil
+	f      *os.File      // the input of the second reading
+	once   io.ReadCloser // the input of the first reading, if it can't be read twice: then f gets a copy; else nil
 }
 
 // openImport opens a file, or standard input for "-". An input that can't be read

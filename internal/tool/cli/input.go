@@ -30,7 +30,7 @@ var errNoStdin = advice.Errorf("name a file, or run the command by itself: zooid
 	"standard input is where commands come from, or was read already")
 
 // isStdin reports whether f is standard input under another name, such as /dev/stdin. A
-// regular file doesn't count, as whoever opens it can read it from its start.
+// regular file doesn't count, since it can be opened and read from its start.
 func isStdin(f *os.File) bool {
 	a, err := f.Stat()
 	b, err2 := os.Stdin.Stat()
@@ -49,7 +49,7 @@ func (s *shell) openInput(ctx context.Context, name string) (io.ReadCloser, erro
 		err error
 	}
 	done := make(chan opened)
-	go func() { // opening a pipe blocks until somebody writes to it
+	go func() { // opening a pipe blocks until a process writes to it
 		f, err := os.Open(name)
 		select {
 		case done <- opened{f, err}:

@@ -33,7 +33,7 @@ func topics() []topic {
 	}
 }
 
-// A lesson is what help says about a command besides its flags.
+// A lesson is help's text about a command, without its flags.
 type lesson struct {
 	text     string
 	examples []string
@@ -42,7 +42,7 @@ type lesson struct {
 const placesText = `A place is a path of this ensemble, or host:port,…/path of another, which is reached
 with the flags this shell was started with.`
 
-// A guide is what help says about a word that is not a command.
+// A guide is help's text about a word that is not a command.
 type guide struct{ name, about, text string }
 
 // guides returns the guides, which help lists after the commands.

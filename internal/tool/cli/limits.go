@@ -13,7 +13,7 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// limitJSON is what limits get and limits list print for one place.
+// limitJSON is the output of limits get and limits list for one place.
 type limitJSON struct {
 	Of     string `json:"of"`
 	Limits string `json:"limits"`

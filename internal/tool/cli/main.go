@@ -79,8 +79,8 @@ type Streams struct {
 	Out, Err io.Writer // results; messages, errors and progress
 }
 
-// Main runs the shell and returns its exit code. version is what the command
-// version prints.
+// Main runs the shell and returns its exit code. version is the output of the command
+// version.
 func Main(arguments []string, io Streams, version string) int {
 	opt, words, err := parseOptions(arguments)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/zooid-project/zooid/internal/tool/cli/screen"
 )
 
-// mirrored counts what mirror did, or would.
+// mirrored counts the results of a mirror, or of its dry run.
 type mirrored struct {
 	Created    int `json:"created"`
 	Changed    int `json:"changed"`
@@ -21,7 +21,7 @@ type mirrored struct {
 }
 
 // runMirror makes the target like the source, writing only what differs. It reads both
-// subtrees completely before it changes anything, and refuses what it can't do.
+// subtrees completely before it changes anything, and refuses impossible changes.
 func runMirror(ctx context.Context, s *shell, a *args, from, to *place) error {
 	what := "mirror " + from.label + " " + to.label
 	if into, outOf, err := s.overlap(ctx, what, from, to); err != nil {
@@ -63,7 +63,7 @@ type mirror struct {
 
 	targets int              // znodes in the target
 	under   string           // persistent target znode where the source has an ephemeral one; "" for none
-	planned map[string]int64 // czxids of what may be deleted, by path
+	planned map[string]int64 // czxids of the znodes that may be deleted, by path
 	extra   []subtree.Listed // to be deleted, each before those below it
 	late    string           // a znode that came into the target after the plan
 	left    int              // znodes of the target that stand where the source has ephemerals
@@ -115,7 +115,7 @@ func (m *mirror) sourceGone() error {
 	return advice.Errorf("nothing was deleted", "%s: the source was deleted meanwhile", m.what)
 }
 
-// standsFor notes that the target has a persistent znode where the source has an
+// standsFor records that the target has a persistent znode where the source has an
 // ephemeral one. mirror leaves it alone, with all below it.
 func (m *mirror) standsFor(d difference, path string) {
 	if d.to != nil && screen.KindOf(d.to.Stat) == screen.Persistent {
@@ -134,7 +134,7 @@ func (m *mirror) planEphemeral(d difference, path string) error {
 		"%s: %s is ephemeral in the target and stands in the way", m.what, path)
 }
 
-// Limits of what mirror deletes without -yes.
+// Limits of mirror's deletions without -yes.
 const (
 	mirrorDeletesMax  = 1000 // more is not a small clean-up
 	mirrorDeletesPart = 10   // nor is more than one in this many of the target's znodes
@@ -156,8 +156,7 @@ func (m *mirror) agree() error {
 	return advice.Errorf("mirror -dry-run lists them; -yes does it; nothing was changed", "%s", text)
 }
 
-// run carries out the plan as far as it still applies: anything that was changed
-// meanwhile ends it.
+// run carries out the plan while it still applies: a change by another client ends it.
 func (m *mirror) run(ctx context.Context) error {
 	m.w = subtree.NewWriter(nil, m.to.c, "") // the comparison shows the progress
 	var err error
@@ -232,7 +231,7 @@ func (m *mirror) write(ctx context.Context, d difference) error {
 	return nil
 }
 
-// collect notes a znode that only the target has for deletion, if the plan included it.
+// collect records a znode that only the target has for deletion, if the plan included it.
 func (m *mirror) collect(d difference, path string) {
 	switch czxid, planned := m.planned[path]; {
 	case !m.a.has("delete"):
@@ -244,7 +243,7 @@ func (m *mirror) collect(d difference, path string) {
 	}
 }
 
-// tell prints what would be done, in a dry run.
+// tell prints the planned changes, in a dry run.
 func (m *mirror) tell(what, path string) {
 	if m.dry {
 		m.s.out.Show(map[string]string{"would": what, "path": path}, func() {
@@ -253,7 +252,7 @@ func (m *mirror) tell(what, path string) {
 	}
 }
 
-// print prints what was done, or would be done.
+// print prints the changes, made or planned.
 func (m *mirror) print() {
 	m.s.out.Show(m.done, func() {
 		would := map[bool]string{true: "would be "}[m.dry]

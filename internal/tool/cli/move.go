@@ -25,7 +25,7 @@ type move struct {
 	what     string
 	from, to *place
 	withACL  bool
-	counters int // znodes whose sequence numbers begin anew
+	counters int // znodes whose sequence numbers begin again
 }
 
 // runMv renames a subtree: in one transaction if it is small enough, else in steps.
@@ -58,7 +58,7 @@ func runMv(ctx context.Context, s *shell, a *args, from, to *place) error {
 	return m.end(m.inSteps(ctx))
 }
 
-// end reports what the move lost, as -lossy allows.
+// end reports the losses of the move, which -lossy allows.
 func (m *move) end(err error) error {
 	if err == nil && m.counters > 0 {
 		m.s.out.Notef("sequence numbers begin anew below %s", subtree.Count(m.counters))
@@ -66,8 +66,8 @@ func (m *move) end(err error) error {
 	return err
 }
 
-// survey reads the whole source before anything is changed, and refuses what can't be
-// moved. It returns the znodes if they fit in one transaction.
+// survey reads the whole source before anything is changed, and refuses znodes that can't
+// be moved. It returns the znodes if they fit in one transaction.
 func (m *move) survey(ctx context.Context) (nodes []*subtree.Znode, err error) {
 	size, small := 0, true
 	for n, err := range m.from.walk(m.s, "mv", m.withACL).All(ctx) {
@@ -139,7 +139,7 @@ func (m *move) checkQuotas(ctx context.Context) error {
 
 // atOnce creates and deletes in one transaction. The transaction fails if a znode was
 // changed since it was read: the versions guard data, deleting a parent guards against
-// new children, and a look just before guards what versions don't cover.
+// new children, and a check just before guards the rest.
 func (m *move) atOnce(ctx context.Context, nodes []*subtree.Znode) error {
 	above, err := missingParents(ctx, m.to.c, m.to.path)
 	if err != nil {
@@ -181,9 +181,9 @@ func (m *move) atOnce(ctx context.Context, nodes []*subtree.Znode) error {
 	return nil
 }
 
-// inSteps copies what the target lacks, compares everything, and deletes from the
-// source what was the same in both, as it was compared. If it is interrupted, -resume
-// continues it.
+// inSteps copies the znodes that the target lacks, compares everything, and deletes from
+// the source the znodes that were equal in both, if unchanged since. If it is
+// interrupted, -resume continues it.
 func (m *move) inSteps(ctx context.Context) error {
 	done, err := m.copyMissing(ctx)
 	if err != nil {
@@ -207,7 +207,7 @@ func (m *move) goOn() string {
 	return fmt.Sprintf("mv -resume %s %s goes on; diff shows what is in one of them only", m.from.label, m.to.label)
 }
 
-// copyMissing creates in the target what only the source has.
+// copyMissing creates in the target the znodes that only the source has.
 func (m *move) copyMissing(ctx context.Context) (done copied, err error) {
 	q, err := subtree.NewSecurer(ctx, m.to.c)
 	if err != nil {

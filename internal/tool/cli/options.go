@@ -158,7 +158,7 @@ func flagName(word string) string {
 	return name
 }
 
-// take reads the flag that arguments begin with and returns what follows it.
+// take reads the flag that arguments begin with and returns the rest.
 func (o *options) take(arguments []string) (rest []string, err error) {
 	word, rest := arguments[0], arguments[1:]
 	name := flagName(word)

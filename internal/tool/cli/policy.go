@@ -15,7 +15,7 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// policyACL reserves the policy for whoever sets it first, a superuser. Others may not even
+// policyACL reserves the policy for its first creator, a superuser. Others may not even
 // read it, as it may name hashes of passwords.
 var policyACL = zk.CreatorACL()
 
@@ -122,7 +122,7 @@ func runPolicySet(ctx context.Context, s *shell, a *args) error {
 type policyJSON struct {
 	Path    string `json:"path"`
 	Allowed bool   `json:"allowed"`
-	By      string `json:"by"`               // what decides
+	By      string `json:"by"`               // the deciding rule or ACL
 	DryRun  string `json:"dryrun,omitempty"` // the rule that would deny it
 	NewACL  string `json:"newAcl,omitempty"` // the rule that gives the ACL
 }

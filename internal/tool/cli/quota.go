@@ -205,8 +205,8 @@ func runSetQuota(ctx context.Context, s *shell, a *args) error {
 // quotaTries bounds the attempts to change a quota that others change at the same moment.
 const quotaTries = 3
 
-// changeLimit changes one limit of a quota, and nothing that somebody else changes at
-// the same time.
+// changeLimit changes one limit of a quota, and none that another client changes at the
+// same time.
 func (s *shell) changeLimit(ctx context.Context, at, flag string, value int64) error {
 	old, st, err := s.client.Get(ctx, at+quotaLimits)
 	if err != nil {
@@ -253,8 +253,8 @@ func (s *shell) warnQuota(ctx context.Context, path, flag string, limit int64) e
 
 // makeQuota creates the znodes of a quota, both or none; the stats make the server
 // count. Stats without limits are left over from an interrupted zkCli. The znodes have
-// the ACL of the root of quotas: everybody's unless somebody has changed it, and the
-// superusers' with security.profile=strict.
+// the ACL of the root of quotas: everybody's by default, and the superusers' with
+// security.profile=strict.
 func (s *shell) makeQuota(ctx context.Context, at string, q quota) error {
 	acl, err := s.aclLike(ctx, quotaRoot)
 	if err != nil {

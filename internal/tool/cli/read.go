@@ -12,7 +12,7 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// znodeJSON is what get, ls and stat print.
+// znodeJSON is the output of get, ls and stat.
 type znodeJSON struct {
 	Path string `json:"path"`
 	screen.Content

@@ -80,7 +80,7 @@ func runHelp(_ context.Context, s *shell, a *args) error {
 	return nil
 }
 
-// printGuide prints what help says about a word that is not a command.
+// printGuide prints help's text about a word that is not a command.
 func (s *shell) printGuide(name string) error {
 	for _, g := range guides() {
 		if g.name == name {

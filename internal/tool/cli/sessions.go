@@ -100,7 +100,7 @@ func addConnections(sessions map[string]*sessionJSON, server, cons string) {
 			continue // no session yet, or the connection that asks
 		}
 		number := func(name string) int64 {
-			n, _ := strconv.ParseInt(fields[name], 10, 64) // 0 for what is missing
+			n, _ := strconv.ParseInt(fields[name], 10, 64) // 0 for a missing number
 			return n
 		}
 		one := sessionOf(sessions, fields["sid"])
@@ -109,8 +109,8 @@ func addConnections(sessions map[string]*sessionJSON, server, cons string) {
 	}
 }
 
-// addEphemerals reads what dump says: the sessions it tracks, and lines
-// "0x10:" followed by tab and path.
+// addEphemerals reads the answer of dump: the sessions it tracks, and lines "0x10:"
+// followed by tab and path.
 func addEphemerals(sessions map[string]*sessionJSON, dump string) {
 	_, ephemerals, _ := strings.Cut(dump, "Sessions with Ephemerals")
 	ephemerals, _, _ = strings.Cut(ephemerals, "Connections dump:")

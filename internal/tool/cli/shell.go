@@ -15,7 +15,7 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// shell is one run of the program: a client and what the commands need besides it.
+// shell is one run of the program: a client and the commands' other state.
 type shell struct {
 	opt  options
 	host string // the connect string of client
@@ -143,8 +143,8 @@ func (s *shell) executeQuoted(ctx context.Context, words []string, quoted []bool
 	s.flush(ctx)
 }
 
-// flush prints what is left of the results. A command whose results can't be
-// written has failed.
+// flush prints the rest of the results. A command whose results can't be written has
+// failed.
 func (s *shell) flush(ctx context.Context) {
 	if err := s.out.Flush(); err != nil && s.exit == 0 {
 		s.exit = s.report(ctx, err)

@@ -8,8 +8,8 @@ import (
 	"github.com/zooid-project/zooid/internal/tool/top"
 )
 
-// runTop shows how the servers are doing, and what the clients of one of them ask for most: repeatedly on a terminal,
-// once elsewhere. It is `zooid top` within the shell.
+// runTop shows the state of the servers, and the most frequent requests to one of them: repeatedly on a terminal, once
+// elsewhere. It is `zooid top` within the shell.
 func runTop(ctx context.Context, s *shell, a *args) error {
 	f := top.Flags{Bytes: a.has("bytes")}
 	var err error

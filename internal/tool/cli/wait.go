@@ -17,7 +17,7 @@ import (
 const (
 	// silentPatience is how long a command at a terminal may run without printing anything.
 	silentPatience = 2 * time.Second
-	// waitStep is how often a wait for a connection looks at what has failed.
+	// waitStep is the interval at which a wait for a connection checks for failures.
 	waitStep = 50 * time.Millisecond
 )
 
@@ -81,12 +81,12 @@ func is[E error](err error) bool {
 	return ok
 }
 
-// serving is what servers that accept no session answer to srvr.
+// serving is the answer to srvr of servers that accept no session.
 type serving int
 
 const (
 	unknownServing serving = iota
-	noQuorum               // they serve nobody
+	noQuorum               // they serve no client
 	servesOthers           // they serve others
 )
 

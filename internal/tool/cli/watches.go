@@ -33,7 +33,7 @@ type eventKey struct {
 	zxid int64
 }
 
-// follow prints what w delivers; w may be nil. A single command leaves no time for events.
+// follow prints w's events; w may be nil. A single command leaves no time for events.
 func (s *shell) follow(w *zk.Watch) {
 	if w == nil || s.single {
 		return
@@ -67,8 +67,8 @@ func (w *watches) closeAll() {
 	}
 }
 
-// printEvents prints what the watches have, in the order of the changes. The
-// caller holds the turn.
+// printEvents prints the watches' events, in the order of the changes. The caller holds
+// the turn.
 func (s *shell) printEvents() {
 	var events []zk.Event
 	for _, w := range s.watches.open {
@@ -131,8 +131,8 @@ func (s *shell) printWatcher(text string) {
 	}
 }
 
-// followStates prints what happens to c's session after its first connection. The
-// caller holds the turn.
+// followStates prints the changes of c's session after its first connection. The caller
+// holds the turn.
 func (s *shell) followStates(c *zk.Client) {
 	states := c.States()
 	s.watches.running.Go(func() {

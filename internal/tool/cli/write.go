@@ -191,8 +191,8 @@ func runDelete(ctx context.Context, s *shell, a *args) error {
 	return err
 }
 
-// runRm is delete and deleteall under the name that other shells have for them. Like theirs it goes on after a path
-// that it can't remove.
+// runRm is delete and deleteall under the name that other shells use. Like theirs it continues after a path that it
+// can't remove.
 func runRm(ctx context.Context, s *shell, a *args) error {
 	run := runDelete
 	if a.has("r") {

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// hangSlow is for how long a write of the log may be under way: a leader hands over after that. hangFault is for how
+	// hangSlow is how long a write of the log may be under way: a leader transfers leadership after that. hangFault is how
 	// long it may, or the loop may stand, before the server counts as not ready.
 	hangSlow  = 500 * time.Millisecond
 	hangFault = 3 * time.Second
-	// hangSnapshot is for how long one operation of the disk for a snapshot may take.
+	// hangSnapshot is how long one disk operation for a snapshot may take.
 	hangSnapshot = 20 * time.Second
 )
 
-// A Turning is what a server says of its work at the moment, in milliseconds.
+// A Turning is a server's report on its present work, in milliseconds.
 type Turning struct {
 	Server          int64 `json:"server"`          // -1 for a server that is alone
 	FsyncInFlightMs int64 `json:"fsyncInFlightMs"` // how long the write of the log has been under way; 0 if there is none

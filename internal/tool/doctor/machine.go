@@ -80,8 +80,8 @@ func (e *examination) disk() {
 // errHangs is returned by fsyncs if the disk hangs.
 var errHangs = errors.New("the disk hangs")
 
-// fsyncs measures the disk for at most World.FsyncPatience. If that isn't enough, the attempt goes on on a goroutine of
-// its own: nothing ends a write that the disk holds.
+// fsyncs measures the disk for at most World.FsyncPatience. If that isn't enough, the attempt continues on a goroutine
+// of its own: nothing ends a write that the disk holds.
 func (e *examination) fsyncs(dir string) (took []time.Duration, err error) {
 	type measured struct {
 		took []time.Duration

@@ -16,11 +16,11 @@ import (
 	"github.com/zooid-project/zooid/internal/wordclient"
 )
 
-// clientsBytesMax bounds what is read of wordclient.ClientsFile.
+// clientsBytesMax bounds the part of wordclient.ClientsFile that is read.
 const clientsBytesMax = 64 << 10
 
-// membership reports servers of different histories, and servers that are to vote and have no vote, as the servers tell
-// it themselves. The server lines say who is to be asked, never whose votes count.
+// membership reports servers of different histories, and servers that should vote and have no vote, according to the
+// servers' own reports. The server lines say which servers to ask, never whose votes count.
 func (e *examination) membership() {
 	if !e.cfg.Quorum.Distributed {
 		e.alone()
@@ -85,15 +85,15 @@ func (e *examination) sameID() {
 	}
 }
 
-// kept returns what this server, while it runs, would say to mntr for a key, "" if it doesn't tell. It keeps some keys
-// in a file, as mntr may not be permitted.
+// kept returns the value that this server, while it runs, would report to mntr for a key, or "". The server keeps some
+// keys in a file, since mntr may not be permitted.
 func (e *examination) kept(key string) string {
 	f, err := os.Open(filepath.Join(e.cfg.Storage.DataDir, wordclient.ClientsFile))
 	if err != nil || !e.running {
 		return ""
 	}
 	defer f.Close()
-	text, _ := io.ReadAll(io.LimitReader(f, clientsBytesMax)) // what can't be read tells nothing
+	text, _ := io.ReadAll(io.LimitReader(f, clientsBytesMax)) // an unreadable file tells nothing
 	_, value, _ := strings.Cut(string(text), key+"\t")
 	value, _, _ = strings.Cut(value, "\n")
 	return value

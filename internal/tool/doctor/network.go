@@ -110,7 +110,7 @@ func (e *examination) ephemeralPorts() (first, last int) {
 	}
 	if reserved, _ := fs.ReadFile(e.world.System, "proc/sys/net/ipv4/ip_local_reserved_ports"); strings.TrimSpace(
 		string(reserved)) != "" {
-		return 0, -1 // somebody has taken care of it
+		return 0, -1 // it has been taken care of
 	}
 	if n, _ := fmt.Sscan(string(b), &first, &last); n != 2 {
 		return 0, -1
@@ -118,7 +118,7 @@ func (e *examination) ephemeralPorts() (first, last int) {
 	return first, last
 }
 
-// answers is what a server answered.
+// answers holds a server's answers.
 type answers struct {
 	addr          string
 	srvr          string

@@ -12,7 +12,7 @@ const (
 	serves  = "serves"
 	refuses = "says that it isn't serving requests"
 	silent  = "doesn't answer"
-	unclear = "" // it answers, and not what tells its state
+	unclear = "" // it answers, but without its state
 )
 
 func (a *answers) state() string {
@@ -27,9 +27,9 @@ func (a *answers) state() string {
 	return unclear
 }
 
-// nobody reports an ensemble of which none serves clients, if all servers could be asked, and either this one runs or
-// most of the voters do. Others may only wait for this one, which is about to be started. Whether a server is silent
-// because it is stopped or because it isn't reached from here isn't known.
+// nobody reports an ensemble without a server that serves clients, if all servers could be asked, and either this one
+// runs or most of the voters do. Others may only wait for this one, which is about to be started. Whether a server is
+// silent because it is stopped or because it isn't reached from here isn't known.
 func (e *examination) nobody() {
 	members := e.cfg.Quorum.Members.Servers
 	if len(e.told) < len(members) {
@@ -56,7 +56,7 @@ func (e *examination) nobody() {
 	}
 }
 
-// alone reports a server without others that runs and serves nobody.
+// alone reports a server without others that runs but serves no client.
 func (e *examination) alone() {
 	at := e.cfg.Client
 	if !e.running || at.Port == 0 {

@@ -19,10 +19,10 @@ import (
 	"github.com/zooid-project/zooid/internal/tool/cli"
 )
 
-// World is what an examination looks at besides the files of the configuration; a test uses
+// World is what an examination examines besides the files of the configuration; a test uses
 // another one.
 type World struct {
-	// System is the root of the file system, for what the kernel reports.
+	// System is the root of the file system, for the kernel's reports.
 	System fs.FS
 	// Resolve returns the addresses of a name.
 	Resolve func(ctx context.Context, host string) ([]string, error)
@@ -48,7 +48,7 @@ type World struct {
 	Reach cli.Access
 }
 
-// Space is what a file system has.
+// Space is the space of a file system.
 type Space struct {
 	Free, Total   uint64 // bytes
 	Inodes        uint64
@@ -102,7 +102,7 @@ func openFiles() int64 {
 	return int64(l.Max) // Go raises the soft limit to it
 }
 
-// running reports whether somebody has locked one of the directories.
+// running reports whether a process has locked one of the directories.
 func running(dirs ...string) bool {
 	for _, dir := range dirs {
 		if _, err := os.Stat(dir); err != nil {

@@ -40,14 +40,14 @@ type page struct {
 	sections []section // the first is the page's beginning, with its title
 }
 
-// A section is what stands below a heading, the heading included.
+// A section is the text below a heading, including the heading.
 type section struct {
 	level       int // 1 for a page's title
 	title, text string
 }
 
-// Main shows pages of the documentation, and what a code means by explain, which takes its arguments. It returns the
-// exit code.
+// Main shows pages of the documentation, and the meaning of a code by explain, which takes its arguments. It returns
+// the exit code.
 func Main(args []string, stdout, stderr io.Writer, explain func(args []string, stdout, stderr io.Writer) int) int {
 	all, err := read()
 	if err != nil {

@@ -113,8 +113,8 @@ func (a *authority) issue(name string, hosts []string, now, until time.Time) (st
 }
 
 // revoke returns the authority's revocation list, with one more number than last, which may be nil.
-// It lasts as long as the authority: servers refuse all certificates once their list is out of date,
-// and nobody writes a new one by the clock.
+// It lasts as long as the authority: servers refuse all certificates once their list is out of date, and no new one is
+// written periodically.
 func (a *authority) revoke(entries []x509.RevocationListEntry, last *x509.RevocationList, now time.Time) ([]byte,
 	error) {
 	number := big.NewInt(1)

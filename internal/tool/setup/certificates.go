@@ -74,7 +74,7 @@ func Issue(q Request) (c Certificate, err error) {
 		}
 		for _, cert := range r.issued {
 			if q.Superuser {
-				break // who says so wants another superuser beside those there are
+				break // the caller wants a further superuser
 			}
 			for _, who := range append(slices.Clone(q.Hosts), q.App) {
 				if r.live(cert) && who != "" && named(cert, who) {
@@ -89,8 +89,8 @@ func Issue(q Request) (c Certificate, err error) {
 	return c, err
 }
 
-// Renew issues a certificate with a new key and the names of the last one that who has: an application's
-// name, a server's name or address, or a serial number. The last one stays valid.
+// Renew issues a certificate with a new key and the names of who's last one. who is an application's name, a server's
+// name or address, or a serial number. The last one stays valid.
 func Renew(q Request, who string) (c, last Certificate, err error) {
 	err = change(q.Dir, q.Now, func(r *register) error {
 		found, err := r.find(who)
@@ -145,7 +145,7 @@ func (r *register) issue(q Request, name string, super []string) (c Certificate,
 	return c, nil
 }
 
-// write writes a certificate with what its holder needs into a new folder, which it returns.
+// write writes a certificate and the other files that its holder needs into a new folder, which it returns.
 func (r *register) write(q Request, text string) (folder string, err error) {
 	kind, name := "apps", q.App
 	files := []file{{"ca.pem", r.ca.text, 0o644}}
@@ -241,7 +241,7 @@ func List(dir string, now time.Time) (all []Certificate, err error) {
 	return all, nil
 }
 
-// find returns the certificates of who, of whom there must be one alone.
+// find returns the certificates of who, which must be unique.
 func (r *register) find(who string) (found []*x509.Certificate, err error) {
 	for _, cert := range r.issued {
 		if serialText(cert) == who {
@@ -328,7 +328,7 @@ const (
 	ProfileName = "ensemble"
 )
 
-// ProfileFile returns the file with the superuser's profile in what init has written into dir.
+// ProfileFile returns the file with the superuser's profile that init has written into dir.
 func ProfileFile(dir string) string { return filepath.Join(dir, "client", profileFile) }
 
 // clientFiles returns the files of a client that has a key and certificate in the file own, without ca.pem.

@@ -95,8 +95,8 @@ func (o *Options) configuration(s *server, all []server) string {
 	return b.String()
 }
 
-// administration writes what zooid's own commands and Prometheus ask. Without TLS it answers this machine
-// alone.
+// administration writes the keys of the ports that zooid's own commands and Prometheus use. Without TLS these answer
+// only this machine.
 func (o *Options) administration(p func(string, ...any), s *server) {
 	p("")
 	p("# Asked by zooid health, top, doctor, drain and reload, and for backups. It answers this machine alone;")

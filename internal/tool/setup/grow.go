@@ -24,9 +24,9 @@ type Added struct {
 	Others string // the connect string of the servers that were there
 }
 
-// Add writes the folder DIR/ID of one more server of the ensemble in o.Dir, which o.Hosts names. The
-// other servers' lines and secret come from those of their folders that are there; the new server's zoo.cfg
-// and the certificate are what Write writes.
+// Add writes the folder DIR/ID of one more server of the ensemble in o.Dir, which o.Hosts names. The other servers'
+// lines and secret come from those of their folders that exist; the new server's zoo.cfg and certificate are the same
+// as Write's.
 func Add(o Options, id int) (a Added, err error) {
 	if len(o.Hosts) != 1 {
 		return a, fmt.Errorf("add server %d: want one host, there are %d", id, len(o.Hosts))
@@ -52,7 +52,7 @@ func Add(o Options, id int) (a Added, err error) {
 	return a, change(o.Dir, o.Now, func(r *register) error { return o.writeServer(&s, all, e.secret, r) })
 }
 
-// An ensemble is what the folders of servers say.
+// An ensemble is read from the folders of servers.
 type ensemble struct {
 	members config.Members
 	secret  string
@@ -102,7 +102,7 @@ func sameServer(a, b config.Member) bool {
 		a.Secure.Port == b.Secure.Port
 }
 
-// readMembers reads the server lines of a zoo.cfg, or of the dynamic file beside it that a server has moved them to.
+// readMembers reads the server lines of a zoo.cfg, or of the dynamic file next to it to which a server has moved them.
 func readMembers(file string) (config.Members, error) {
 	text, err := readBounded(file)
 	if err != nil {

@@ -105,14 +105,14 @@ func firstOf(names []string, env map[string]string) string {
 	return ""
 }
 
-// yes is what Bitnami's scripts take for true.
+// yes is what Bitnami's scripts treat as true.
 func yes(v string) string {
 	return strconv.FormatBool(slices.Contains([]string{"yes", "true", "1"}, strings.ToLower(v)))
 }
 
-// FromImage reads the environment of a container as the images of ZooKeeper do, and returns what they would run. It
-// reads no files but by read, which returns the content of a file that a variable names. The error names the variable
-// and what to do: nothing that an operator relies on is left out in silence.
+// FromImage reads the environment of a container as the images of ZooKeeper do, and returns the command that they would
+// run. It reads files only by read, which returns the content of a file that a variable names. The error names the
+// variable and what to do: settings that an operator relies on are never silently omitted.
 func FromImage(env map[string]string, read func(file string) (string, error)) (*ImageServer, error) {
 	env = maps.Clone(env)
 	theirs, other := firstOf(officialOnly, env), firstOf(bitnamiOnly, env)
@@ -150,7 +150,7 @@ func FromImage(env map[string]string, read func(file string) (string, error)) (*
 	return s, nil
 }
 
-// asOfficial is what the official image makes of the environment.
+// asOfficial interprets the environment as the official image does.
 func (s *ImageServer) asOfficial(env map[string]string) error {
 	known := append([]string{"ZOO_SERVERS"}, officialOnly...) // others may be about a Kubernetes service named zoo
 	for _, v := range official {
@@ -176,14 +176,14 @@ func (s *ImageServer) asOfficial(env map[string]string) error {
 	return nil
 }
 
-// asBitnami is what Bitnami's image makes of the environment.
+// asBitnami interprets the environment as Bitnami's image does.
 func (s *ImageServer) asBitnami(env map[string]string, read func(string) (string, error)) error {
 	s.Image = "Bitnami's image"
 	for name, file := range env {
 		of, isFile := strings.CutSuffix(name, "_FILE")
 		password := strings.HasPrefix(of, "ZOO_TLS_") && strings.HasSuffix(of, "_PASSWORD")
 		if !isFile || file == "" || !slices.Contains(bitnamiOnly, of) && of != "ZOO_SERVERS" && !password {
-			continue // what is left of _FILE are names of stores
+			continue // the remaining variables with _FILE are names of stores
 		}
 		text, err := read(file)
 		if err != nil {
@@ -219,7 +219,7 @@ func (s *ImageServer) asBitnami(env map[string]string, read func(string) (string
 	if err != nil {
 		return err
 	}
-	if len(servers) < 2 && !secure { // one server is taken for none, and TLS replaces the port
+	if len(servers) < 2 && !secure { // one server counts as none, and TLS replaces the port
 		lines = append(lines, "clientPort="+port)
 	}
 	if len(servers) > 1 {
@@ -294,7 +294,7 @@ func (s *ImageServer) flags(env map[string]string) {
 }
 
 // EnvironmentFile adds the variables that a file like java.env or zookeeper-env.sh sets to env: lines of NAME=value,
-// with export before them or not. A shell would run the file; what needs one is an error.
+// with export before them or not. A shell would run the file; a line that needs a shell is an error.
 func EnvironmentFile(text string, env map[string]string) error {
 	n := 0
 	for line := range strings.Lines(text) {

@@ -24,10 +24,11 @@ const (
 const superuserDefault = "client"
 
 var (
-	// appName is what an application may be called. No such name needs an escape in a subject, a
-	// path or a shell, and none is that of a server's certificate, which has a blank.
+	// appName matches the allowed names of applications. No such name needs an escape in a
+	// subject, a path or a shell, and none equals the name in a server's certificate, which has
+	// a blank.
 	appName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
-	// serialName would be taken for a serial number.
+	// serialName matches names that look like a serial number.
 	serialName = regexp.MustCompile(`^[0-9a-f]{32}$`)
 	hostLabel  = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?$`)
 	digits     = regexp.MustCompile(`^[0-9]+$`)
@@ -133,8 +134,8 @@ func superusers(dir string) ([]string, error) {
 	return names, nil
 }
 
-// isSuperuser reports whether a name is one of superusers, in any case: people who read a list
-// of certificates don't tell them apart.
+// isSuperuser reports whether a name is one of superusers, in any case: readers of a list of
+// certificates don't distinguish case.
 func isSuperuser(name string, superusers []string) bool {
 	return slices.ContainsFunc(superusers, func(super string) bool { return strings.EqualFold(name, super) })
 }

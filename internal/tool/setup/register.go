@@ -17,7 +17,7 @@ import (
 	"github.com/zooid-project/zooid/internal/config"
 )
 
-// The files in DIR/ca beside the authority's key and certificate. Each is replaced as a whole.
+// The files in DIR/ca besides the authority's key and certificate. Each is replaced as a whole.
 const (
 	issuedFile = "issued.pem" // every certificate that the authority has issued
 	listFile   = "crl.pem"    // its revocation list, which servers read (ssl.crlFile)
@@ -29,7 +29,7 @@ const (
 const registerBytesMax = 16 << 20
 
 // A register is an authority with the certificates that it has issued and its revocation list.
-// A certificate is recorded before anybody gets it.
+// A certificate is recorded before it is handed out.
 type register struct {
 	dir    string     // DIR/ca
 	ca     *authority // its key is nil where the register is only read
@@ -38,7 +38,7 @@ type register struct {
 	now    time.Time
 }
 
-// change lets do change the register of dir, which nobody else changes meanwhile.
+// change lets do change the register of dir, and prevents other changes meanwhile.
 func change(dir string, now time.Time, do func(*register) error) error {
 	ca := filepath.Join(dir, "ca")
 	if _, err := os.Stat(filepath.Join(ca, "ca.key")); err != nil {
@@ -64,7 +64,7 @@ func change(dir string, now time.Time, do func(*register) error) error {
 }
 
 // openRegister reads the register in dir. An authority that was made before there were registers has
-// none: its certificates are then those that init has written, as far as they are there.
+// none: its certificates are then the existing ones that init has written.
 func openRegister(dir string, now time.Time) (*register, error) {
 	r := &register{dir: filepath.Join(dir, "ca"), ca: &authority{}, now: now}
 	text, err := readBounded(filepath.Join(r.dir, "ca.pem"))

@@ -29,7 +29,7 @@ const (
 // ServersMax bounds how many servers are written at once: far more than any useful ensemble has.
 const ServersMax = 64
 
-// Options say what to write.
+// Options select the files to write.
 type Options struct {
 	Dir string // it gets a folder for each server
 	// Hosts are HOST, HOST:PORT or HOST:PORT:PORT for each server: the ports are those of the quorum
@@ -40,7 +40,7 @@ type Options struct {
 	Ports []Ports
 	// TLS makes clients and servers use mutual TLS, with certificates that are written too.
 	TLS bool
-	// At is where a server will find its folder; "" for beside zoo.cfg, wherever that is.
+	// At is where a server will find its folder; "" for next to zoo.cfg, wherever that is.
 	At  string
 	Now time.Time
 }

@@ -24,7 +24,7 @@ const (
 	askBytesMax = 1 << 20
 )
 
-// States of a server; others are texts that say what is wrong.
+// States of a server; other texts say what is wrong.
 const (
 	stateOK       = "ok"
 	stateLagging  = "lagging"
@@ -42,7 +42,7 @@ const (
 // unknownID stands for an id that is not known.
 const unknownID = -1
 
-// A serverRow is what is known of one server. What it didn't tell is -1 or "".
+// A serverRow is what is known about one server. Unknown values are -1 or "".
 type serverRow struct {
 	ID       int64  `json:"id"`
 	Address  string `json:"address"` // of its client port
@@ -56,10 +56,10 @@ type serverRow struct {
 	Disk     int64  `json:"disk"` // bytes of the data and log directories
 	Version  string `json:"version,omitempty"`
 	State    string `json:"state"`
-	// Trouble is what a server that serves refuses to do, and why.
+	// Trouble says what a serving server refuses to do, and why.
 	Trouble string `json:"trouble,omitempty"`
 	Lineage string `json:"lineage,omitempty"` // id of the history that it belongs to, if it tells
-	// Vote says why a server that is to vote has no vote, and what gives it one.
+	// Vote says why a server that should vote has no vote, and how it gets one.
 	Vote string `json:"vote,omitempty"`
 
 	idle     bool        // it says that it doesn't serve
@@ -83,9 +83,9 @@ type serverRow struct {
 	clients, secureClients map[int64]string
 	// foreign are the servers that have told this one that they are of another lineage, and of which.
 	foreign map[int64]string
-	sameID  string   // of which id it knows two servers, and who refuses which
+	sameID  string   // the id of which it knows two servers, and which of them refuses the other
 	refuses []string // four-letter words
-	soon    string   // what will become Trouble
+	soon    string   // future Trouble
 }
 
 // ask queries the server and fills in the row. It blocks for a few times askTimeout at most.
@@ -166,7 +166,7 @@ func (row *serverRow) serverID() int64 {
 	return unknownID
 }
 
-// name returns what messages call the server.
+// name returns the server's name in messages.
 func (row *serverRow) name() string {
 	address := cmp.Or(row.Address, "no client port")
 	if row.ID == unknownID {
@@ -175,7 +175,7 @@ func (row *serverRow) name() string {
 	return fmt.Sprintf("server %d (%s)", row.ID, address)
 }
 
-// rank orders servers: what needs attention first, then the leader.
+// rank orders servers: first those that need attention, then the leader.
 func (row *serverRow) rank() int {
 	switch {
 	case row.State == stateLagging || row.State == stateOK && (row.Trouble != "" || row.Vote != ""):
@@ -250,7 +250,7 @@ func (row *serverRow) whyIdle() string {
 	return state
 }
 
-// monitor adds what mntr reports.
+// monitor adds the report of mntr.
 func (row *serverRow) monitor() {
 	text, ok := row.report("mntr")
 	if !ok {
@@ -306,8 +306,8 @@ func (row *serverRow) monitor() {
 	}
 }
 
-// told notes where servers take clients, which are of another lineage, and which id two servers have, from lines of
-// mntr.
+// told records, from lines of mntr, the servers' client addresses, the servers of another lineage, and ids that two
+// servers have.
 func (row *serverRow) told(text string) {
 	for line := range strings.Lines(text) {
 		switch key, value, _ := strings.Cut(strings.TrimSpace(line), "\t"); key {
@@ -351,7 +351,7 @@ func addresses(list string) map[int64]string {
 	return all
 }
 
-// resources are what mntr says about a server's disk and memory.
+// resources holds mntr's values about a server's disk and memory.
 type resources struct {
 	diskFree, diskLevel, logWaits, memoryUsed, memoryLimit, writing, turned int64
 }
@@ -384,10 +384,10 @@ const (
 // diskRefuse is the free space (bytes) from which on no server refuses writes because of it.
 const diskRefuse = 1 << 30
 
-// stalledMs is for how long a server's write may be under way, or its loop stand.
+// stalledMs is how long a server's write may be under way, or its loop stand.
 const stalledMs = 3000
 
-// logWaits is what is said of a server whose log has no room.
+// logWaits is the Trouble of a server whose log has no room.
 const logWaits = "its log has no room left: nothing can be appended until there is free space on its disk, or a larger quota"
 
 // stalled returns why the server can't do its work, "" if it can.
@@ -433,7 +433,7 @@ func (r *resources) trouble() (now, soon string) {
 	return strings.Join(all, "; "), soon
 }
 
-// disk adds what dirs reports. A server whose log is in its data directory reports the
+// disk adds the report of dirs. A server whose log is in its data directory reports the
 // same size twice.
 func (row *serverRow) disk() {
 	text, told := row.report("dirs")
@@ -473,7 +473,7 @@ func number(text string) int64 {
 	return int64(f)
 }
 
-// report asks a word. It returns false without an answer, and notes a word that the server refuses.
+// report asks a word. It returns false without an answer, and records a word that the server refuses.
 func (row *serverRow) report(word string) (string, bool) {
 	text, err := row.word(word)
 	if err == nil && refused(text) {
@@ -500,7 +500,7 @@ func whitelistHints(rows []*serverRow) (hints []string) {
 	return hints
 }
 
-// withoutAddress removes the address from an error, as the address is printed beside it.
+// withoutAddress removes the address from an error, since it is printed next to the error.
 func withoutAddress(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {

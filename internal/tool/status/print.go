@@ -24,11 +24,11 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// columnsMax is the width that the table keeps to: what has no room in it stands below.
+// columnsMax is the width of the table: text without room in it is printed below.
 const columnsMax = 100
 
-// printTable prints the verdict, a line per server and what to do. It leaves out
-// columns in which nothing is known, and the versions if all servers have the same.
+// printTable prints the verdict, a line per server and what to do. It omits columns in
+// which nothing is known, and the versions if all servers have the same.
 func (o *overview) printTable(w io.Writer, colours bool) error {
 	lines := [][]string{
 		{"ID", "ADDRESS", "ROLE", "EPOCH", "ZXID", "LAG", "CLIENTS", "SESSIONS", "DISK", "VERSION", "STATE"},
@@ -186,7 +186,7 @@ func (row *serverRow) stateText() string {
 	return strings.Join(all, "; ")
 }
 
-// cells returns the row as text; a dash stands for what the server didn't tell.
+// cells returns the row as text; a dash stands for an unknown value.
 func (row *serverRow) cells() []string {
 	known := func(n int64) string {
 		if n < 0 {

@@ -159,10 +159,10 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	}
 }
 
-// watchPause is the time between two looks of -watch.
+// watchPause is the time between two checks of -watch.
 const watchPause = 2 * time.Second
 
-// print prints what was seen; again says that it replaces what a terminal shows.
+// print prints the result of a check; again says that it replaces the terminal's content.
 func (o *overview) print(w io.Writer, asJSON, again bool) error {
 	if asJSON {
 		return o.printJSON(w)
@@ -353,8 +353,8 @@ func look(rows []*serverRow, cfg *config.Config, pause time.Duration) (*overview
 // clientsBytesMax bounds the file in which a server keeps where the others take clients.
 const clientsBytesMax = 64 << 10
 
-// readClients takes where the servers take clients from the data directory of cfg, for the row of the server that runs
-// on it, unless that one has told it. That server answers, so what is in the file was told to it: a start and a stop
+// readClients takes the servers' client addresses from the data directory of cfg, for the row of the server that runs
+// on it, unless that server has reported them. The server answers, so the file's content is its own: a start and a stop
 // remove the file. note says why the file can't be read.
 func readClients(rows []*serverRow, cfg *config.Config) (note string) {
 	if cfg == nil || !cfg.Quorum.Distributed {
@@ -408,7 +408,7 @@ func isNew(dir string) bool {
 	})
 }
 
-// withoutPath removes the path from an error, as it is printed beside it.
+// withoutPath removes the path from an error, since it is printed next to the error.
 func withoutPath(err error) error {
 	if bad, ok := errors.AsType[*fs.PathError](err); ok {
 		return bad.Err
@@ -445,7 +445,7 @@ func learnAddresses(rows []*serverRow) (found []*serverRow) {
 	return found
 }
 
-// learn takes the server's address from what another one tells, and reports whether there is one.
+// learn takes the server's address from another server's report, and reports whether there is one.
 func (row *serverRow) learn(from *serverRow) bool {
 	told := from.clients[row.ID]
 	if secure := from.secureClients[row.ID]; secure != "" && (row.byTLS() || told == "") {
@@ -616,8 +616,8 @@ func (o *overview) allDrained() bool {
 	return serving
 }
 
-// membership finds out which servers vote, as the leader tells it, and which of those that are to vote have no vote.
-// Without a leader, the server with the newest change applied tells it.
+// membership determines, from the leader's report, which servers vote, and which of those that should vote have no
+// vote. Without a leader, it uses the report of the server with the newest change applied.
 func (o *overview) membership(lead *serverRow) {
 	teller := lead
 	for _, row := range o.Servers {
@@ -662,8 +662,8 @@ func (o *overview) membership(lead *serverRow) {
 	}
 }
 
-// beside returns the state of a server beside the one that leads, nil if none does. unasked is how many voters couldn't
-// be asked.
+// beside returns the state of a server next to the leader, which is nil if there is none. unasked is how many voters
+// couldn't be asked.
 func (row *serverRow) beside(lead *serverRow, alone bool, unasked int) string {
 	serves := row.State == stateOK || row.State == stateLagging
 	switch {
@@ -743,8 +743,8 @@ func unaskedVoters(rows []*serverRow) (n int) {
 	return n + max(known-voters, 0)
 }
 
-// summary says in a few words who leads and how many serve.
-// told says that the leader has told which servers vote.
+// summary says in a few words which server leads and how many serve. told says that the
+// leader has reported which servers vote.
 func summary(lead *serverRow, alone, told bool, serving, voters int) string {
 	switch {
 	case alone && serving > 0:

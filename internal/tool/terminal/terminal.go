@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// Cleared is what empties a terminal, for what is shown there anew.
+// Cleared is the text that clears a terminal before a new display.
 const Cleared = "\x1b[H\x1b[2J"
 
 // Is reports whether w is a terminal; elsewhere than on Unix also whether it is another character device.

@@ -1,5 +1,5 @@
-// Package terminal is what programs know of the terminal they print to: whether it is
-// one, its width, and which text could control it or deceive its reader.
+// Package terminal is what programs know about their output: whether it is a terminal,
+// its width, and which text could control it or deceive its reader.
 package terminal
 
 import (

@@ -1,4 +1,4 @@
-// Package top shows what servers do: `zooid top`, and the shell's command top.
+// Package top shows the activity of servers: `zooid top`, and the shell's command top.
 //
 //	top.go      rounds, and whom they ask
 //	servers.go  a line for each server
@@ -62,11 +62,11 @@ type Whom struct {
 // An Admin asks an admin server by a command, and returns the status and the body of its answer.
 type Admin func(ctx context.Context, command string) (status int, body []byte, err error)
 
-// ErrRefused is wrapped by the errors of servers that answer, and don't show what was asked for.
+// ErrRefused is wrapped by the errors of servers that answer, but refuse to show the requested values.
 var ErrRefused = errors.New("refused")
 
-// Run shows what servers do, until all rounds are over or ctx ends. It returns the last round's error, and ends at once
-// if nobody answers in the first one.
+// Run shows the activity of servers, until all rounds are over or ctx ends. It returns the last round's error, and ends
+// at once if no server answers in the first one.
 func (f *Flags) Run(ctx context.Context, out *screen.Output, whom *Whom) error {
 	rounds := f.Rounds
 	if rounds == 0 && !out.Terminal {
@@ -92,7 +92,8 @@ func (f *Flags) Run(ctx context.Context, out *screen.Output, whom *Whom) error {
 	}
 }
 
-// round asks everybody once and prints what they answer. shown says that somebody did; failed is one of the failures.
+// round asks every server once and prints the answers. shown says that some server answered; failed is one of the
+// failures.
 func (f *Flags) round(ctx context.Context, out *screen.Output, whom *Whom, last map[string]serverJSON,
 	again bool) (shown bool, failed error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -126,7 +127,7 @@ func (f *Flags) round(ctx context.Context, out *screen.Output, whom *Whom, last 
 	return shown, failed
 }
 
-// AdminAt returns what asks the admin server at HOST[:PORT], by TLS if dial is not nil.
+// AdminAt returns the function that asks the admin server at HOST[:PORT], by TLS if dial is not nil.
 func AdminAt(at string, dial func(ctx context.Context, server string) (net.Conn, error)) (Admin, error) {
 	host, port, err := net.SplitHostPort(at)
 	if err != nil {

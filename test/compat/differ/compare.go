@@ -10,7 +10,7 @@ import (
 // difference is the first difference between two recordings of a script.
 type difference struct {
 	at   int    // the step's index
-	what string // a description for people
+	what string // a description for humans
 	key  string // equal for differences that look alike
 }
 
@@ -57,7 +57,7 @@ type comparison struct {
 	compared        int // steps before the first difference or the end
 }
 
-// compare returns the first unexcused difference between what two servers showed, or nil.
+// compare returns the first unexcused difference between the results of two servers, or nil.
 func (c *comparison) compare(steps []step, a, b []seen) *difference {
 	c.zxids, c.sessions = newTwins(true), newTwins(false)
 	for i := range steps {

@@ -7,10 +7,10 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The random scripts say little of what they seldom draw. These scripts are not random: for each operation of jute's
-// table, every option, boundary value and size class comes at least once. TestEveryOperation plays them.
+// The random scripts say little about steps that they seldom draw. These scripts are not random: for each operation of
+// jute's table, every option, boundary value and size class comes at least once. TestEveryOperation plays them.
 
-// theme is what a group of scripts asks about one or more operations.
+// theme is the subject of a group of scripts: one or more operations.
 type theme struct {
 	ops   []jute.Op
 	name  string
@@ -57,7 +57,7 @@ func themes() []theme {
 	return all
 }
 
-// The themes of single servers. They take most of the time, and ask about what each server judges by itself.
+// The themes of single servers. They take most of the time, and ask about decisions that each server makes by itself.
 const (
 	valuesTheme  = "values"
 	numbersTheme = "numbers"
@@ -84,8 +84,8 @@ type scenario struct {
 	single bool // it is played on single servers only
 }
 
-// book collects the scripts of a theme. In each, connection 0 asks what the script is about, and connection 1 changes
-// and looks.
+// book collects the scripts of a theme. In each, connection 0 asks the script's questions, and connection 1 makes
+// changes and reads.
 type book struct {
 	*vocabulary
 	theme   string
@@ -126,7 +126,7 @@ func (b *book) turning(name string, turn int, steps []step) {
 	b.scripts = append(b.scripts, scenario{b.theme + ": " + name, steps, len(before), turn, b.single})
 }
 
-// looks returns steps that show what a change did.
+// looks returns steps that show a change's effect.
 func (b *book) looks() []step {
 	var reads []step
 	for _, path := range []string{"~", "~/old", "~/parent", "~/new"} {

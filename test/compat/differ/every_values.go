@@ -116,8 +116,8 @@ func multiOf(word string) string {
 // valuesMax bounds the requests in a script of values.
 const valuesMax = 16
 
-// values adds scripts of requests that differ in one argument. Those that would change what a later one finds have a
-// script each, and those that log in.
+// values adds scripts of requests that differ in one argument. Requests that would change a later one's result, and
+// logins, have a script each.
 func (b *book) values(word string, s slot, name string, requests []step) {
 	most := 1
 	if s.typ == typPath && word != "deleteContainer" || b.rows[word].read && !b.rows[word].risky {

@@ -26,7 +26,7 @@ func (b *book) watch(kind, path string) step {
 
 var watchKinds = []string{"exist", "data", "child", "child2", "persistent", "recursive"}
 
-// changes are what is done to a znode, by the words of its steps.
+// changes are the changes of a znode, by the words of their steps.
 var changes = [][]string{
 	{"create"}, {"create", "delete"}, {"setData"}, {"setACL"}, {"delete"}, {"delete", "create"}, {"child"},
 	{"child", "unchild"}, {"child", "setChild", "grandchild"}, {"multi"}, {"ephemeral", "close"}, {},
@@ -68,7 +68,7 @@ func (b *book) change(path string, what []string) []step {
 	return steps
 }
 
-// watchesFire returns a generator that leaves a watch, makes each change twice, and counts what is left.
+// watchesFire returns a generator that leaves a watch, makes each change twice, and counts the remaining watches.
 func watchesFire(kind string) func(b *book) {
 	return func(b *book) {
 		for _, path := range []string{"~/old", "~/parent", "~/new"} {

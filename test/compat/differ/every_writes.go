@@ -8,7 +8,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// rawBodies returns a generator that sends an operation that no client sends, and the codes beside it.
+// rawBodies returns a generator that sends an operation that no client sends, and the neighbouring codes.
 func rawBodies(op jute.Op) func(b *book) {
 	return func(b *book) {
 		bodies := []string{"", "\x00", strings.Repeat("\x00", 40), strings.Repeat("\xff", 64), strings.Repeat("x", 4097)}

@@ -67,7 +67,7 @@ func (g *generator) lookedAt() string {
 	return g.path()
 }
 
-// make notes that a path may exist from now on.
+// make records that a path may exist from now on.
 func (g *generator) make(path string) {
 	if !ours(path) || len(path) > 200 {
 		return

@@ -13,7 +13,7 @@ type known struct {
 	name string
 	// shows reports whether a step shows the difference: a is what Apache showed, b what Zooid showed.
 	shows func(s *step, a, b *seen) bool
-	// ends says that the rest of a script can't be compared any more.
+	// ends says that the rest of a script can no longer be compared.
 	ends bool
 }
 

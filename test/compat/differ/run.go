@@ -12,7 +12,7 @@ import (
 
 // seen is everything that a step showed.
 type seen struct {
-	err    string // the reply's error code, or what came instead
+	err    string // the reply's error code, or the event in its place
 	fields []field
 	events []heard
 	lost   []int // other connections that were closed
@@ -61,7 +61,7 @@ const awaitPause = 5 * time.Millisecond
 // maxConns bounds a script's connections.
 const maxConns = 8
 
-// play runs steps against the server at addr, below root, and returns what each step showed. An error means that the
+// play runs steps against the server at addr, below root, and returns each step's result. An error means that the
 // server can't be reached.
 func (w *vocabulary) play(addr, root string, steps []step) ([]seen, error) {
 	p := w.player(addr, root)
@@ -77,7 +77,7 @@ func (w *vocabulary) player(addr, root string) *player {
 	return p
 }
 
-// run performs steps, which may be a part of a script, and returns what each showed.
+// run performs steps, which may be a part of a script, and returns each step's result.
 func (p *player) run(steps []step) ([]seen, error) {
 	var all []seen
 	for i := range steps {
@@ -343,7 +343,7 @@ func (p *player) await(s *step, seat *seat) {
 	}
 }
 
-// format formats what a step showed.
+// format formats a step's result.
 func (s *seen) format() string {
 	var b strings.Builder
 	b.WriteString(s.err)

@@ -26,7 +26,7 @@ func shrink(steps []step, tries int, fails func([]step) bool) []step {
 	return steps
 }
 
-// plainer simplifies one step as long as the script still fails.
+// plainer simplifies one step while the script still fails.
 func plainer(steps []step, i int, try func([]step) bool) []step {
 	change := func(edit func(s *step)) bool {
 		candidate := slices.Clone(steps)

@@ -9,9 +9,9 @@ import (
 
 // A cell is a question put to both servers.
 type cell struct {
-	name string // what is asked, and under which ACL
-	who  int    // who asks, an index of identities()
-	// make returns what the superuser prepares, what the client asks and what the superuser does afterwards. root is the
+	name string // the request, and the ACL
+	who  int    // the asking client, an index of identities()
+	// make returns the superuser's preparations, the client's requests and the superuser's later requests. root is the
 	// cell's own znode, which exists and is open to all.
 	make func(root string) (prepare []jute.MultiOp, steps, after []step)
 }
@@ -38,7 +38,7 @@ func singlePerms() []jute.Perm { return []jute.Perm{0, 1, 2, 4, 8, 16, jute.Perm
 // missingPerms returns all sets that lack exactly one permission.
 func missingPerms() []jute.Perm { return []jute.Perm{30, 29, 27, 23, 15} }
 
-// A grant says who gets the permissions of an ACL.
+// A grant says which identities get the permissions of an ACL.
 type grant struct {
 	name string
 	ids  []jute.ID

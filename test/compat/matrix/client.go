@@ -18,7 +18,7 @@ const (
 	patience = time.Minute
 	// replyMax bounds a reply in bytes: a cell stores nothing larger.
 	replyMax = 1 << 20
-	// sessionTimeout (ms) is longer than what other clients do in between.
+	// sessionTimeout (ms) is longer than other clients' work in between.
 	sessionTimeout = 60_000
 )
 
@@ -42,7 +42,7 @@ const (
 	loopback  = "127.0.0.1"
 )
 
-// identities returns the kinds of clients. The first is the superuser, who prepares the cells.
+// identities returns the kinds of clients. The first is the superuser, which prepares the cells.
 func identities() []identity {
 	return []identity{
 		{name: "the superuser", digests: []string{superUser}},

@@ -2,8 +2,8 @@
 // of the protocol, under each permission, granted by each scheme, on the znode itself or next to it, asked by each
 // kind of client. Both must answer each cell alike: the code, the body, and the events.
 //
-// A cell (cell.go) is a separate subtree that the superuser creates, what one client asks about it, and what the
-// superuser does afterwards, so thousands of them can run at the same time (play.go). The cells come from:
+// A cell (cell.go) is a separate subtree that the superuser creates, one client's requests about it, and the
+// superuser's later requests, so thousands of them can run at the same time (play.go). The cells come from:
 //
 //	requests.go   operation x permission x scheme x place x client
 //	lists.go      the ACLs that may be given to a znode: operation x form of the list x client

@@ -6,7 +6,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// packets returns what a client may send in an auth packet: scheme and credential.
+// packets returns the possible contents of an auth packet: scheme and credential.
 func packets() [][2]string {
 	return [][2]string{
 		{"digest", "carl:secret"}, {"digest", "carl"}, {"digest", ":secret"}, {"digest", "carl:"}, {"digest", ""},

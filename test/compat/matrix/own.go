@@ -6,8 +6,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// ownCells returns what each kind of client asks about the service's own znodes, in batches for one client each. They
-// share these znodes, so the batches run in this order; the superuser, who may change the ACLs, comes last.
+// ownCells returns the requests of each kind of client about the service's own znodes, in batches for one client each.
+// They share these znodes, so the batches run in this order; the superuser, which may change the ACLs, comes last.
 func ownCells() [][]cell {
 	var batches [][]cell
 	for i, all := 1, identities(); i <= len(all); i++ {

@@ -7,11 +7,11 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// configNode is the znode whose ACL decides who may change an ensemble's membership.
+// configNode is the znode whose ACL decides which clients may change an ensemble's membership.
 const configNode = "/zookeeper/config"
 
 // reconfigCells returns permission x scheme x client: the superuser sets the ACL of configNode, and the client asks
-// for a change that can only be refused, or one that changes nothing. The cells are played one after the other.
+// for a change that can only be refused, or one that changes nothing. The cells are played one after another.
 func reconfigCells(members string) []reconfigCell {
 	none := "99"
 	var cells []reconfigCell

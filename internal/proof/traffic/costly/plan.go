@@ -187,7 +187,7 @@ func (e *Encoder) End(b []byte) ([]byte, int32) {
 	return b, e.xid
 }
 
-// A Plan is what clients send, one step after the other.
+// A Plan is the clients' requests, one step after another.
 type Plan []Step
 
 // changed returns a plan that differs a little.
@@ -244,7 +244,7 @@ func (p Plan) String() string {
 	return strings.Join(steps, "; ")
 }
 
-// ParsePlan parses what String returns.
+// ParsePlan parses the result of String.
 func ParsePlan(line string) (p Plan, err error) {
 	for text := range strings.SplitSeq(line, ";") {
 		var s Step

@@ -12,7 +12,7 @@ import (
 // keep is how many plans of each measure a Search changes further.
 const keep = 8
 
-// A Found is a plan and what it cost.
+// A Found is a plan and its cost.
 type Found struct {
 	Plan
 	Costs []float64 // one for each measure

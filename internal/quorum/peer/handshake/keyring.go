@@ -44,11 +44,11 @@ type Keyring struct {
 }
 
 const (
-	// keyringName is the name of the keyring's file in the data directory, beside IDENTITY.
+	// keyringName is the name of the keyring's file in the data directory, next to IDENTITY.
 	keyringName = "PEERSECRET"
 	keyringHead = "zooid peer secrets 1"
-	// candidatesMax bounds how many candidates are kept: one for each server of a large
-	// ensemble, and some of servers whose data was wiped meanwhile.
+	// candidatesMax bounds the candidates that are kept: one for each server of a large
+	// ensemble, and some of servers whose data was wiped.
 	candidatesMax = 64
 	// admitWindow is how long a server may take to ask for the secret after reconfig has
 	// added it or an operator has let it in.
@@ -219,9 +219,9 @@ func (k *Keyring) Choice() (Secret, error) {
 // ErrAgreed says that this server has adopted a secret, so candidates no longer count.
 var ErrAgreed = errors.New("this server has adopted a secret meanwhile")
 
-// Merge adds a peer's candidate and returns this server's choice. The choice is the least of
-// all candidates, so that all servers come to the same choice in whatever order they meet.
-// Earlier choices are kept, since a peer may rely on them.
+// Merge adds a peer's candidate and returns this server's choice, the least of all
+// candidates, so that all servers make the same choice in whatever order they meet. Earlier
+// choices are kept, since a peer may rely on them.
 func (k *Keyring) Merge(theirs Secret) (Secret, error) {
 	ours, err := k.Choice()
 	if err != nil || ours == theirs {
@@ -285,7 +285,7 @@ func (k *Keyring) Admit(id uint64) {
 	k.admitted[id] = time.Now().Add(admitWindow)
 }
 
-// Entered revokes what admit has granted, once server id knows the secret.
+// Entered revokes what Admit has granted, once server id knows the secret.
 func (k *Keyring) Entered(id uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

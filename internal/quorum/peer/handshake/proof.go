@@ -22,9 +22,9 @@ import (
 //	dialler    proof(32), an HMAC over all of the above
 //
 // The HMAC's key is derived from the secret and from the shared secret of the two key pairs
-// (X25519), so that who has recorded a connection can't try secrets on it. Over TLS the HMAC
-// also covers a key of that TLS connection (RFC 5705), so that nobody in the middle of two TLS
-// connections can pass a proof on.
+// (X25519), so that secrets can't be tried on a recorded connection. Over TLS the HMAC also
+// covers a key of that TLS connection (RFC 5705), so that a process between two TLS
+// connections can't relay a proof.
 //
 // Everything after the proof is sealed (sealed.go) with keys derived from the secret, the
 // bytes above and the shared secret of the key pairs. The first sealed bytes are the hello
@@ -32,13 +32,13 @@ import (
 // the answer is the listener's proof. Each process has its own key pair, so a public key also
 // tells apart two processes with the same id.
 //
-// Version 2 of the proof, of servers that know no feature level beyond 2, was made
-// with the secret alone, and never over TLS. Before it nothing was proven: a connection began
-// with the hello.
+// Version 2 of the proof, of servers that know no feature level beyond 2, was made with the
+// secret alone, and never over TLS. Still earlier nothing was proven: a connection began with
+// the hello.
 //
-// The mode says what the proof is made with. Two servers that know no secret prove to
-// each other that they are the processes at their configured addresses: each has dialled
-// the other, and seen its public key there.
+// The mode says which key the proof is made with. Two servers that know no secret prove
+// to each other that they are the processes at their configured addresses: each has
+// dialled the other, and seen its public key there.
 type Mode byte
 
 const (
@@ -73,7 +73,7 @@ func (o *Opening) append(b []byte) []byte {
 	return append(b, o.Public...)
 }
 
-// ReadVersion reads the magic and the version with which an opening, or a hello, begins.
+// ReadVersion reads the magic and the version at the start of an opening or a hello.
 func ReadVersion(r io.Reader) (version byte, err error) {
 	var b [len(Magic) + 1]byte
 	if _, err := io.ReadFull(r, b[:]); err != nil {
@@ -134,7 +134,7 @@ func (o *Opening) proofOf(psk, shared, transcript []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// transcript returns the hash of what both sides of a connection have sent and of what else the proof is bound to.
+// transcript returns the hash of the bytes that both sides have sent and of whatever else the proof is bound to.
 func (o *Opening) transcript(c net.Conn, challenge []byte) ([]byte, error) {
 	all := append(o.append(nil), challenge...)
 	if state, ok := TLS(c); ok {
@@ -148,9 +148,9 @@ func (o *Opening) transcript(c net.Conn, challenge []byte) ([]byte, error) {
 	return sum[:], nil
 }
 
-// dialProof makes the proof that mode asks for to the listener at the other end of c, in the way of a version, with
-// psk, which is nil in ModePair. It returns the sealed connection and the listener's public key, which is also returned
-// with an error if the listener has sent it. It doesn't close c.
+// Dial makes the proof that mode asks for to the listener at the other end of c, as the given version does, with psk,
+// which is nil in ModePair. It returns the sealed connection and the listener's public key, with an error too if the
+// listener has sent the key. It doesn't close c.
 func (k *Keyring) Dial(c net.Conn, version byte, mode Mode, psk []byte,
 	from uint64) (conn *Sealed, public []byte, err error) {
 	o := Opening{Mode: mode, From: from, Public: k.Public(), version: version}
@@ -163,7 +163,7 @@ func (k *Keyring) Dial(c net.Conn, version byte, mode Mode, psk []byte,
 	case err == nil:
 	case Timeout(err):
 		return nil, nil, fmt.Errorf("read the peer's challenge: %w", Bare(err))
-	case alerted(err): // the end of the TLS handshake: it is the listener's turn to check the certificate
+	case alerted(err): // at the end of the TLS handshake the listener checks the certificate
 		return nil, nil, Explained(err)
 	default:
 		return nil, nil, fmt.Errorf("%w (%w)", ErrOlder, Bare(err))
@@ -202,8 +202,8 @@ func Timeout(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// acceptProof answers an opening whose magic and version have been read, and checks the
-// proof. If the proof fails, nothing more is sent on the connection.
+// Accept answers an opening whose magic and version have been read, and checks the proof.
+// If the proof fails, nothing more is sent on the connection.
 func (k *Keyring) Accept(c net.Conn, version byte) (conn *Sealed, o Opening, err error) {
 	if o, err = readOpening(c, version); err != nil {
 		return nil, o, err
@@ -231,7 +231,7 @@ func (k *Keyring) Accept(c net.Conn, version byte) (conn *Sealed, o Opening, err
 }
 
 // proven checks a proof, and returns the key that it was made with and the shared secret of
-// the two key pairs. In ModePair it computes that only for the process that this server has
+// the two key pairs. In ModePair it computes these only for the process that this server has
 // seen at the peer's address. A stranger's proof costs one X25519 and a hash for each secret.
 func (k *Keyring) proven(o *Opening, proof, transcript []byte) (psk, shared []byte, err error) {
 	switch {
@@ -269,7 +269,7 @@ func (k *Keyring) proven(o *Opening, proof, transcript []byte) (psk, shared []by
 }
 
 // ErrNoProof says that a connection ended, or went silent, before its proof. A server may
-// dial just to learn which process answers.
+// dial only to learn which process answers.
 var ErrNoProof = errors.New("no proof came")
 
 // ErrUnpinned says that a process without a secret isn't the one seen at the address

@@ -16,18 +16,18 @@ import (
 //
 //	record    length(4) of what follows, bytes and tag(16)
 //
-// The nonce is the record's number, so a record that is missing, repeated or moved is
+// The nonce is the record's number, so that a missing, repeated or moved record is
 // detected. The length is authenticated too. Until Unveil is called the bytes are also
 // encrypted: the hello, its answer and the messages about the ensemble's secret. Messages
 // and snapshots aren't encrypted, since that would double the cost of sealing, which is 2 %
-// of a write's cost on three servers. Users who need encryption can use TLS: over TLS, to
+// of a write's cost on three servers. Users that need encryption can use TLS: over TLS, to
 // which the proof is bound, messages and snapshots aren't sealed a second time.
 const (
 	recordSizeMax = 64 << 10 // of a record's bytes before they are sealed
 	recordHead    = 4
 	recordTag     = 16
-	// recordsAtOnce is how many records are at most written to the socket, or read from it,
-	// at once.
+	// recordsAtOnce bounds the records that are written to the socket, or read from it, at
+	// once.
 	recordsAtOnce = 4
 )
 
@@ -36,10 +36,10 @@ type Sealed struct {
 	net.Conn
 	in, out     cipher.AEAD
 	unveiled    bool   // records are authenticated, but not encrypted
-	opened      bool   // there are no records any more: TLS protects what follows
+	opened      bool   // no more records: TLS protects what follows
 	read, wrote uint64 // numbers of records
 	r           *bufio.Reader
-	plain, rest []byte // bytes of the last record read; rest is what Read has yet to return
+	plain, rest []byte // bytes of the last record read; rest is what Read hasn't returned yet
 	behind      int    // bytes of r that hold the last record, to be discarded
 	buf         []byte
 }

@@ -32,8 +32,8 @@ type Secure struct {
 	// TLS (handshakeDetectionTimeoutMillis). Less than 1 s counts as 1 s.
 	Detection time.Duration
 	// Verify checks that the certificate of a connecting peer is a server's, and, if Named, that it
-	// names one of hosts, those of the address that the membership gives the server that the peer
-	// says it is. It may be nil.
+	// names one of hosts: the hosts of the address that the membership gives the server that the
+	// peer claims to be. Verify may be nil.
 	Verify func(ctx context.Context, state tls.ConnectionState, hosts []string) error
 	Named  bool
 	// Check checks again the certificates that a peer has presented (peer.Peer.Recheck). dialled says
@@ -92,8 +92,8 @@ func (s *Secure) Dialled(ctx context.Context, c net.Conn, addr string) (net.Conn
 	return conn, nil
 }
 
-// Explained returns an error that tells an administrator what a TLS failure means. It leaves
-// out ports, which differ at each attempt.
+// Explained returns an error that explains a TLS failure to administrators. It leaves out
+// ports, which differ at each attempt.
 func Explained(err error) error {
 	var op *net.OpError
 	plain := tls.RecordHeaderError{}
@@ -121,7 +121,7 @@ func Bare(err error) error {
 }
 
 // Accepted does the TLS handshake of an accepted connection, if there is TLS. plain says
-// that the peer came in plain text where only TLS is accepted, and is to be told so.
+// that the peer came in plain text where only TLS is accepted, and should be told so.
 func (s *Secure) Accepted(ctx context.Context, c net.Conn) (conn net.Conn, plain bool, err error) {
 	if s.Server == nil {
 		return c, false, nil
@@ -143,7 +143,7 @@ func (s *Secure) Accepted(ctx context.Context, c net.Conn) (conn net.Conn, plain
 	return over, false, nil
 }
 
-// explainedRefusal is explained for the accepting side.
+// explainedRefusal is Explained for the accepting side.
 func explainedRefusal(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "remote error" {
