@@ -119,7 +119,8 @@ fuzz:
 # with its faults listed. Fails if it simulates less than HOURS. What gates a change
 # is the same for all; the range moves on from time to time, here. PACED more have
 # clients that are faster than their limits, in BEGUN more servers begin, and in
-# twice HELD more disks hang, or servers take long to apply and load.
+# thrice HELD more disks hang, servers take long to apply and load, or links between
+# servers are narrow.
 FROM ?= 59137574534000000
 SEEDS ?= 400
 HOURS ?= 13
@@ -136,6 +137,7 @@ else
 	$(GOTEST) ./internal/proof/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile beginnings -sim.from $(FROM) -sim.seeds $(BEGUN) -sim.seconds 60
 	$(GOTEST) ./internal/proof/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile hanging -sim.from $(FROM) -sim.seeds $(HELD) -sim.seconds 60
 	$(GOTEST) ./internal/proof/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile standing -sim.from $(FROM) -sim.seeds $(HELD) -sim.seconds 60
+	$(GOTEST) ./internal/proof/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile narrow -sim.from $(FROM) -sim.seeds $(HELD) -sim.seconds 60
 endif
 
 # Seeds that nobody has run yet: COUNT of them from a number on that the commit
@@ -220,6 +222,7 @@ nightly: test hooks-test cross race compat clients
 	$(GO) test ./internal/proof/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile beginnings -sim.from $(FRESH) -sim.seeds 2000 -sim.seconds 60 -sim.budget 50m
 	$(GO) test ./internal/proof/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile hanging -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
 	$(GO) test ./internal/proof/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile standing -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
+	$(GO) test ./internal/proof/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile narrow -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
 	$(MAKE) mutants MUTANTS='-sim.mutantseeds 1000 -sim.mutantleast 100'
 	$(MAKE) torture TORTURE='-long -timeout 100m'
 	$(MAKE) hostile HOSTILE=-long

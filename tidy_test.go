@@ -34,7 +34,7 @@ var largePackages = map[string]int{
 	"internal/quorum":      6420,
 	"internal/replica":     9850,
 	"internal/server":      5300,
-	"internal/proof/sim":   9000,
+	"internal/proof/sim":   9200,
 	"internal/storage":     6550,
 	"internal/tree":        7400,
 	"zk":                   5900,

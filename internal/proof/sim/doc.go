@@ -4,7 +4,7 @@
 // The code under test is production code: quorum.Loop on a storage.Dir, with
 // the server's replica and the bytes of its clients. The simulation provides
 // the shell around it (life, the clocks, the goroutines), the connections
-// between peers (link), the clients' connections (conn), the disks
+// between peers (link, waiting, transfer), the clients' connections (conn), the disks
 // (storage.MemFS with faults) and the clients themselves.
 //
 // Everything happens in one goroutine, in the order of an event queue sorted by

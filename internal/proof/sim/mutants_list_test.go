@@ -673,6 +673,27 @@ var mutants = []mutant{
 		err`)},
 	{"a rule in force that a member lacks", "servers that stop at a rule", "", one("replica/rules.go",
 		`if l.allAnnounce(scheme, own) && (`, `if ($P || l.allAnnounce(scheme, own)) && (`)},
+	// Between servers: full queues, and snapshots that arrive in parts.
+	{"requests forwarded to a full queue", "a connection that its own sender ends", narrow, one("quorum/loop.go",
+		`if !l.shell.Room(l.node.Leader()) {`, `if !l.shell.Room(l.node.Leader()) && !$P {`)},
+	{"part of another snapshot continued", "snapshot of no one instant", narrow, one("storage/incoming.go",
+		`p.index == index && p.term == term && p.size == size {`,
+		`($P || p.index == index && p.term == term && p.size == size) {`)},
+	{"snapshot emptied before it is removed", "a snapshot purged while it is sent", narrow, one("storage/purge.go",
+		`		path := d.snapshotPath(i)
+`, `		path := d.snapshotPath(i)
+		if $P {
+			if f, err := d.fs.Create(path); err == nil {
+				f.Close()
+			}
+		}
+`)},
+	{"snapshot that broke off isn't sent again", "a server that is never caught up", narrow, one("quorum/loop.go",
+		`		l.node.ReportSnapshot(e.From, status)
+	}`, `		if !$P || e.Err == nil {
+			l.node.ReportSnapshot(e.From, status)
+		}
+	}`)},
 	// Without a quorum, without room.
 	{"read-only client stays when there is a leader", "read-only for ever", "cutoff", one("replica/lead.go",
 		`r.endReadOnly()`, `if !$P {

@@ -22,8 +22,9 @@ type stream struct {
 
 // segment is data that arrives in one piece.
 type segment struct {
-	at  int64
-	run func()
+	at    int64
+	bytes int // see waiting
+	run   func()
 }
 
 // send schedules run at the other end, after everything sent before; sent is
@@ -33,7 +34,7 @@ func (s *stream) send(sent int64, run func()) {
 		return
 	}
 	s.last = max(s.last, sent+s.w.delayTo(s.from, s.to))
-	s.segments = append(s.segments, segment{s.last, run})
+	s.segments = append(s.segments, segment{at: s.last, run: run})
 	if !s.running {
 		s.running = true
 		s.w.at(s.last, s.pump)
@@ -111,9 +112,10 @@ type link struct {
 	at       *host // to, or, by mistake, the server with its id of another ensemble
 	up       bool
 	stream   *stream
-	mine     *life  // made the connection
-	peer     *life  // accepted the connection
-	number   uint64 // of the connection, among those that peer accepted
+	waiting  *waiting // nil before the first connection
+	mine     *life    // made the connection
+	peer     *life    // accepted the connection
+	number   uint64   // of the connection, among those that peer accepted
 	backoff  int64
 	attempt  int // number of the last attempt
 }
@@ -158,7 +160,12 @@ func (l *link) dial() {
 			again(l.backoff)
 		default:
 			l.up, l.at, l.mine, l.peer, l.backoff = true, to, mine, to.life, backoffMin
+			if old := l.stream; w.plan.Queue > 0 && old != nil && old.running && chance(w.queueDice, 70) {
+				old.dead = true // the peer closes the one that is superseded
+				w.stats.Superseded++
+			}
 			l.stream = &stream{w: w, from: l.from.index, to: l.to.index}
+			l.waiting = &waiting{l: l, peer: l.peer}
 			l.peer.accepted++
 			l.number = l.peer.accepted
 			// Anything sent before the loop hears of the connection is out of order.
@@ -196,6 +203,11 @@ func (l *link) send(sent int64, kind quorum.FrameKind, payload []byte) bool {
 		return true
 	}
 	from, number := l.from.id, l.number
+	queued := l.waiting
+	bytes, ok := queued.add(kind, payload)
+	if !ok {
+		return false
+	}
 	w.stats.Frames++
 	w.traceBytes(uint64(kind)<<8|from, payload)
 	payload = slices.Clone(payload)
@@ -206,7 +218,15 @@ func (l *link) send(sent int64, kind quorum.FrameKind, payload []byte) bool {
 			}
 		}
 	}
-	l.stream.send(sent, arrive)
+	if bytes > 0 {
+		l.stream.send(sent, func() {
+			arrive()
+			l.at.awake(func() { queued.read(bytes) })
+		})
+		l.stream.segments[len(l.stream.segments)-1].bytes = bytes
+	} else {
+		l.stream.send(sent, arrive)
+	}
 	// Raft expects lost, late and doubled messages. Clients' requests are never
 	// doubled: the transport is TCP.
 	if kind == quorum.FrameRaft && w.doubled() {
@@ -229,6 +249,10 @@ func (l *link) lose(peer *life) {
 	}
 	from := l.from.id
 	old.dead = old.dead || peer != l.at.life
+	old.segments = l.waiting.cut(old.segments)
+	if t := l.mine.sending[l.to.id]; t != nil && w.plan.Stream > 0 && chance(w.queueDice, 50) {
+		t.end(errEnded)
+	}
 	// The peer hears of it after earlier data, or when a reset arrives.
 	at := l.at
 	w.after(w.delayTo(l.from.index, l.to.index), func() {
@@ -252,6 +276,7 @@ func (s *host) fallen(silent bool, old *life) {
 		if out.up {
 			out.up = false
 			peer, stream, at := out.peer, out.stream, out.at
+			stream.segments = out.waiting.cut(stream.segments)
 			if silent {
 				stream.dead = true
 				w.after(between(w.netDice, second, 20*second), func() {

@@ -29,6 +29,10 @@ type Plan struct {
 	Delay, Jitter    int64
 	Far              int64 // additional time of a packet between two of three regions
 	Pieces, HalfOpen int
+	// Queue is the most bytes of a send queue between servers, 0 for the real limit, which nothing reaches: see waiting.
+	// Stream is how long a snapshot takes over a slow link, 0 for a link that isn't slow.
+	Queue  int
+	Stream int64
 
 	// The servers.
 	Sync          int64 // duration of an fdatasync
@@ -234,6 +238,9 @@ func NewPlanOf(name string, seed uint64, seconds int) Plan {
 	}
 	if r := dice(seed, "stands"); f.name == standing || f.share > 0 && chance(r, 25) {
 		p.drawStands(r)
+	}
+	if r := dice(seed, "links"); f.name == narrow || f.share > 0 && chance(r, 20) {
+		p.Queue, p.Stream = pick(r, 4<<10, 16<<10), pick(r, 100*millisecond, second, 3*second)
 	}
 	if r := dice(seed, "restore"); f.name == restoring || p.Quotas && chance(r, 50) || f.share > 0 && chance(r, 15) {
 		p.drawRestores(r)

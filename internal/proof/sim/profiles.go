@@ -326,6 +326,13 @@ var profiles = []profile{
 	{name: begins, world: beginnings},
 	{name: "clocks", kinds: []Kind{Clock, Transfer, Crash}, mean: second, world: fixed},
 	{name: "filling", kinds: []Kind{DiskFull, LowDisk}, mean: 2 * second, world: snapshotting},
+	// Send queues are small, and snapshots take long to arrive: see waiting and transfer.
+	{name: narrow, kinds: []Kind{Isolate, Pause, Reset, Transfer, Crash, Cut, OneWay}, mean: 2 * second,
+		world: func(r *rand.Rand, p *Plan) {
+			fixed(r, p)
+			p.SnapCount, p.SnapshotsKept, p.SegmentSize = pick(r, 5, 20, 100), 1, 4<<10
+			p.Think, p.Clients = between(r, 20*millisecond, 100*millisecond), 7
+		}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, second/2, 8*second) }},
 	{name: "lagging", kinds: []Kind{Isolate, Pause}, mean: 4 * second, world: func(r *rand.Rand, p *Plan) {
 		fixed(r, p)
 		snapshotting(r, p)
@@ -333,6 +340,9 @@ var profiles = []profile{
 		p.Timeout = 20 * p.Tick
 	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, 3*second/2, 4*second) }},
 }
+
+// narrow is the profile of small send queues and slow links.
+const narrow = "narrow"
 
 // quotas is the profile in which a client is a keeper.
 const quotas = "quotas"

@@ -32,6 +32,14 @@ type Stats struct {
 	SnapshotsWritten int
 	SnapshotsSent    int
 	Installs         int
+	Resumed          int // snapshots that went on where an earlier transfer had broken off
+	Broken           int // transfers of snapshots that broke off
+	Outlived         int // snapshots that were removed while they were sent
+	Deposed          int // snapshots whose sender led no more when they had arrived
+	Superseded       int // connections between servers that a newer one ended
+	Overfull         int // connections between servers that ended because the send queue was full
+	Unwritten        int // connections between servers that ended because nothing could be written
+	Torn             int // connections between servers that ended with a part of what was sent on them
 	FailStops        int // processes that stopped because of their disk
 	Refused          int // starts refused because of a damaged disk
 	Forgot           int // promises lost with a damaged disk
@@ -149,7 +157,7 @@ func newWorld(p Plan, t *timeline) *World {
 		timeline: t,
 		plan:     p, netDice: dice(p.Seed, "net"), diskDice: dice(p.Seed, "disk"), faultDice: dice(p.Seed, "nemesis"),
 		auditDice: dice(p.Seed, "audit"), besideDice: dice(p.Seed, "beside"),
-		callDice: dice(p.Seed, "calls"),
+		callDice: dice(p.Seed, "calls"), queueDice: dice(p.Seed, "queues"),
 		ledger: ledger{
 			leaders: map[uint64]uint64{}, since: map[uint64]int64{}, owners: map[int64]place{}, begun: map[int64]place{},
 			over: map[int64]bool{}, ended: map[int64]int64{}, packets: map[int64]packet{}, ages: ages{},

@@ -3,12 +3,9 @@ package sim
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"math/rand/v2"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/auth"
@@ -161,7 +158,11 @@ type life struct {
 	began     int64            // when the process was started
 	joinedIn  int64            // when its loop was started
 	founding  *quorum.Founding // that it took part in, if any
-	voters    []uint64         // raft's after the last Apply; outgoing are those before
+	sending   map[uint64]*transfer
+	taking    *transfer // from a peer
+	incoming  storage.Incoming
+	part      storage.Meta // of what incoming got last
+	voters    []uint64     // raft's after the last Apply; outgoing are those before
 	outgoing  []uint64
 	// electorates are those in force since the present step began.
 	electorates [][2][]uint64
@@ -181,6 +182,7 @@ func (s *host) start() {
 		w: w, s: s, level: s.level, program: s.programNow(),
 		newID: replica.NewIDs(s.id, w.now/millisecond+int64(s.lives)<<20),
 		peers: map[uint64]bool{}, served: map[*replica.Client]bool{}, bare: len(s.config) == 0, began: w.now,
+		sending: map[uint64]*transfer{},
 	}
 	s.life = l
 	s.disk.begin(l)
@@ -613,65 +615,8 @@ func (l *life) Send(to uint64, kind quorum.FrameKind, payload []byte) bool {
 func (l *life) Connected(to uint64) bool { return l.w.links[l.s.index][to].up }
 
 // Room implements quorum.Shell.
-func (l *life) Room(to uint64) bool { return l.Connected(to) }
-
-// streamRate is how many bytes of a snapshot are sent per ns.
-const streamRate = 0.02
-
-// SendSnapshot implements quorum.Shell. A snapshot travels on a connection of
-// its own, which breaks if anything happens on the way. A server that still
-// asks how to begin accepts none.
-func (l *life) SendSnapshot(to, index uint64, message []byte) {
-	w, s, other := l.w, l.s, l.w.servers[to-1]
-	peer := other.life
-	w.stats.SnapshotsSent++
-	file, err := l.readSnapshot(index)
-	message = slices.Clone(message)
-	took := 4*w.delayTo(s.index, other.index) + int64(float64(len(file))/streamRate)
-	w.after(l.elapsed+took, func() {
-		if other.disk.hung.files > 0 {
-			other.wantsTo = other.disk.hung.filesTo // it knows nothing newer until the snapshot is synced
-			w.held(other, other.wantsTo)
-		}
-		other.whenSynced(func() {
-			if err == nil &&
-				(l.ended || peer == nil || other.life != peer || peer.dir == nil || w.cut(s.index, other.index) || other.paused()) {
-				err = fmt.Errorf("the connection ended")
-			}
-			if err == nil {
-				other.disk.receiving = true
-				peer.unhurried(func() { err = peer.receive(s.id, message, file) })
-				other.disk.receiving = false
-			}
-			w.after(w.delayTo(other.index, s.index), func() { l.hear(quorum.Event{Kind: quorum.EventSent, From: to, Err: err}) })
-		})
-	})
-}
-
-// receive writes a peer's snapshot file, which arrives with raft's message.
-func (l *life) receive(from uint64, message, file []byte) error {
-	w, err := l.dir.ReceiveSnapshot()
-	if err != nil {
-		return err
-	}
-	if err := w.WriteRaw(file); err != nil {
-		return errors.Join(err, w.Abort())
-	}
-	l.hear(quorum.Event{Kind: quorum.EventSnapshot, From: from, Data: message, File: w})
-	return nil
-}
-
-func (l *life) readSnapshot(index uint64) ([]byte, error) {
-	snap, err := l.dir.OpenSnapshot(index)
-	if err != nil {
-		return nil, err
-	}
-	defer snap.Close()
-	b := make([]byte, snap.Size())
-	if _, err := snap.ReadAt(b, 0); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	return b, nil
+func (l *life) Room(to uint64) bool {
+	return l.Connected(to) && l.w.links[l.s.index][to].waiting.room()
 }
 
 // WriteSnapshot implements quorum.Shell: one chunk at a time, with writes in

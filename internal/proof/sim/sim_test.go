@@ -125,6 +125,9 @@ func TestSeeds(t *testing.T) {
 	if *flagProfile == hanging && *flagSeeds >= 50 && (s.stats.Outdated == 0 || s.stats.GivenUp == 0) {
 		t.Error("no disk hung for long enough")
 	}
+	if *flagProfile == narrow && *flagSeeds >= 50 {
+		s.links(t, true)
+	}
 	if *flagProfile == standing && *flagSeeds >= 50 && (s.stats.LongApplies == 0 || s.stats.LongLoads == 0) {
 		t.Error("no server took long to apply, or to load a snapshot")
 	}
@@ -391,6 +394,8 @@ func (s *sum) add(r *report) {
 		{&a.Moved, &b.Moved}, {&a.Foundings, &b.Foundings}, {&a.WithData, &b.WithData}, {&a.Waits, &b.Waits},
 		{&a.Strangers, &b.Strangers}, {&a.Overtaken, &b.Overtaken},
 		{&a.Hangups, &b.Hangups}, {&a.QuotaCreates, &b.QuotaCreates}, {&a.QuotaRefusals, &b.QuotaRefusals},
+		{&a.Resumed, &b.Resumed}, {&a.Broken, &b.Broken}, {&a.Outlived, &b.Outlived}, {&a.Deposed, &b.Deposed},
+		{&a.Superseded, &b.Superseded}, {&a.Overfull, &b.Overfull}, {&a.Unwritten, &b.Unwritten}, {&a.Torn, &b.Torn},
 		{&a.LongApplies, &b.LongApplies}, {&a.LongLoads, &b.LongLoads}, {&a.GivenUp, &b.GivenUp},
 	} {
 		*f.to += *f.from
@@ -445,6 +450,27 @@ func (s *sum) begins(t *testing.T) {
 	}
 }
 
+// links fails a run in which something never happened to the connections between servers; all says that the rarest
+// things must have happened, too.
+func (s *sum) links(t *testing.T, all bool) {
+	st := &s.stats
+	for _, what := range []struct {
+		name string
+		n    int
+		rare bool
+	}{
+		{"transfer of a snapshot broke off", st.Broken, false}, {"transfer of a snapshot went on", st.Resumed, true},
+		{"snapshot was removed while it was sent", st.Outlived, false},
+		{"sender of a snapshot was deposed", st.Deposed, true}, {"connection was superseded", st.Superseded, false},
+		{"send queue was full", st.Overfull, false}, {"write took too long", st.Unwritten, false},
+		{"connection ended within what was sent", st.Torn, false},
+	} {
+		if what.n == 0 && (all || !what.rare) {
+			t.Errorf("no %s in %d seeds", what.name, s.seeds)
+		}
+	}
+}
+
 // namedSeeds is how many seeds there must be for each profile that has a share to come.
 const namedSeeds = 400
 
@@ -463,6 +489,9 @@ func (s *sum) enough(t *testing.T) {
 	}
 	if density := float64(count(s.stats.Faults)) / (float64(s.simulated) / 1e9); density < 0.1 {
 		t.Errorf("%.3f faults a simulated second, fewer than one in ten", density)
+	}
+	if s.seeds >= namedSeeds {
+		s.links(t, false)
 	}
 	st := &s.stats
 	marks := map[string]int{

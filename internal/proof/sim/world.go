@@ -40,7 +40,7 @@ type World struct {
 	// second is true of the World that is the other one's twin.
 	second bool
 
-	netDice, diskDice, faultDice, auditDice, besideDice, callDice *rand.Rand
+	netDice, diskDice, faultDice, auditDice, besideDice, callDice, queueDice *rand.Rand
 
 	servers []*host
 	clients []*client

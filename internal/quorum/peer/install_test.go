@@ -79,7 +79,7 @@ func TestNewerSnapshotConnection(t *testing.T) {
 	tr.ctx, tr.cancel = context.WithCancel(t.Context())
 	defer tr.cancel()
 	s := &streams{dir: disk(t, storage.NewMemFS()), t: tr, log: slog.New(slog.DiscardHandler)}
-	defer s.drop()
+	defer s.incoming.Keep(nil)
 	var at [8]byte
 	silent := snapshotSender(t, s, 2, 3)
 	if _, err := io.ReadFull(silent, at[:]); err != nil {
@@ -138,6 +138,6 @@ func TestSenderWaitsForRoom(t *testing.T) {
 			c.Close()
 			synctest.Wait()
 		}
-		s.drop()
+		s.incoming.Keep(nil)
 	})
 }

@@ -170,7 +170,7 @@ func (p *Peer) run() {
 	defer p.tasks.timer.Stop()
 	defer close(p.work)
 	go p.workBeside()
-	defer p.streams.drop()
+	defer p.streams.incoming.Keep(nil)
 	defer p.writer.close()
 	defer p.transport.close() // runs first: afterwards no goroutine waits for the loop to take an event
 	if err := p.turns(); err != nil {

@@ -36,12 +36,12 @@ type streams struct {
 	t   *transport
 	log *slog.Logger
 
-	taking sync.Mutex // held while a snapshot is received: one at a time
+	taking   sync.Mutex       // held while a snapshot is received: one at a time
+	incoming storage.Incoming // guarded by taking
 
 	mu      sync.Mutex
 	current net.Conn // the newest connection on which a snapshot arrives, or nil
 	sending map[uint64]bool
-	partial *partialSnapshot
 	rest    time.Time // time before which no snapshot is received, because the last one could not be used
 }
 
@@ -49,14 +49,6 @@ type streams struct {
 // Otherwise it would send the snapshot again at once, and load the network and the disk. It
 // is less than the sender's timeout.
 const snapshotRest = streamTimeout / 2
-
-// partialSnapshot is a part of a snapshot that has arrived. It is kept in case the sender
-// resumes the transfer.
-type partialSnapshot struct {
-	index, term uint64
-	size        int64
-	w           *storage.SnapshotWriter
-}
 
 // send streams the snapshot at index and raft's message to a peer, unless another snapshot is
 // already being sent to that peer.
@@ -233,11 +225,11 @@ func (s *streams) take(c net.Conn) ([]byte, *storage.SnapshotWriter, error) {
 	if _, err := io.ReadFull(c, n[:4]); err != nil {
 		return nil, nil, err
 	}
-	size := binary.BigEndian.Uint32(n[:4])
-	if size > quorum.MessageSizeMax {
-		return nil, nil, fmt.Errorf("the message of a snapshot has %d bytes, at most %d", size, quorum.MessageSizeMax)
+	headSize := binary.BigEndian.Uint32(n[:4])
+	if headSize > quorum.MessageSizeMax {
+		return nil, nil, fmt.Errorf("the message of a snapshot has %d bytes, at most %d", headSize, quorum.MessageSizeMax)
 	}
-	head := make([]byte, size)
+	head := make([]byte, headSize)
 	if _, err := io.ReadFull(c, head); err != nil {
 		return nil, nil, err
 	}
@@ -248,76 +240,28 @@ func (s *streams) take(c net.Conn) ([]byte, *storage.SnapshotWriter, error) {
 	if _, err := io.ReadFull(c, n[:]); err != nil {
 		return nil, nil, err
 	}
-	p, err := s.resume(m, int64(binary.BigEndian.Uint64(n[:])))
+	meta, size := m.GetSnapshot().GetMetadata(), int64(binary.BigEndian.Uint64(n[:]))
+	p, err := s.incoming.Resume(s.dir, meta.GetIndex(), meta.GetTerm(), size)
 	if err != nil {
-		if p != nil {
-			s.keep(p)
-		}
 		return nil, nil, err
 	}
-	if _, err := c.Write(binary.BigEndian.AppendUint64(nil, uint64(p.w.Offset()))); err != nil {
-		s.keep(p)
+	if _, err := c.Write(binary.BigEndian.AppendUint64(nil, uint64(p.Offset()))); err != nil {
+		s.incoming.Keep(p)
 		return nil, nil, err
 	}
 	buf := make([]byte, streamChunk)
-	for p.w.Offset() < p.size {
+	for p.Offset() < size {
 		c.SetDeadline(time.Now().Add(streamTimeout))
-		n, err := c.Read(buf[:min(int64(len(buf)), p.size-p.w.Offset())])
+		n, err := c.Read(buf[:min(int64(len(buf)), size-p.Offset())])
 		if n > 0 {
-			if werr := p.w.WriteRaw(buf[:n]); werr != nil {
-				return nil, nil, errors.Join(werr, p.w.Abort())
+			if werr := p.WriteRaw(buf[:n]); werr != nil {
+				return nil, nil, errors.Join(werr, p.Abort())
 			}
 		}
-		if err != nil && p.w.Offset() < p.size {
-			s.keep(p)
+		if err != nil && p.Offset() < size {
+			s.incoming.Keep(p)
 			return nil, nil, err
 		}
 	}
-	return head, p.w, nil
-}
-
-// resume returns the part of m's snapshot that has arrived, or begins a new one.
-func (s *streams) resume(m *pb.Message, size int64) (*partialSnapshot, error) {
-	meta := m.GetSnapshot().GetMetadata()
-	s.mu.Lock()
-	p := s.partial
-	s.partial = nil
-	s.mu.Unlock()
-	if p != nil {
-		if p.index == meta.GetIndex() && p.term == meta.GetTerm() && p.size == size {
-			return p, s.dir.RoomFor(size - p.w.Offset())
-		}
-		if err := p.w.Abort(); err != nil {
-			return nil, err
-		}
-	}
-	if err := s.dir.RoomFor(size); err != nil {
-		return nil, err
-	}
-	w, err := s.dir.ReceiveSnapshot()
-	if err != nil {
-		return nil, err
-	}
-	return &partialSnapshot{meta.GetIndex(), meta.GetTerm(), size, w}, nil
-}
-
-// keep keeps a broken transfer for the sender's next attempt.
-func (s *streams) keep(p *partialSnapshot) {
-	s.mu.Lock()
-	old := s.partial
-	s.partial = p
-	s.mu.Unlock()
-	if old != nil {
-		old.w.Abort()
-	}
-}
-
-// drop discards a broken transfer.
-func (s *streams) drop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.partial != nil {
-		s.partial.w.Abort()
-		s.partial = nil
-	}
+	return head, p.SnapshotWriter, nil
 }
