@@ -92,8 +92,8 @@ func dnQuotedLen(s string, begin int) (int, bool) {
 	return end, end == len(s) || strings.IndexByte(dnSeparators, s[end]) >= 0
 }
 
-// dnIndex returns the index of the first unescaped byte of s, from begin on, that is in stops. It returns len(s) if there
-// is none, and -1 if an escape before it is invalid.
+// dnIndex returns the index of the first unescaped byte of s, from begin on, that is in stops. It returns len(s) if
+// there is none, and -1 if an escape before it is invalid.
 func dnIndex(s string, begin int, stops string) int {
 	for i := begin; i < len(s); i++ {
 		switch {

@@ -18,18 +18,9 @@ import (
 const soleBytes = 16 << 20
 
 // SoleLog returns the log entries after index applied, and raft's term, of a group whose
-// only voter is one of ids and, as far as the log shows, always was. ok is false for any other
+// only voter is id and, as far as the log shows, always was. ok is false for any other
 // group, and for an empty log.
-func SoleLog(dir *storage.Dir, applied uint64, ids ...uint64) (entries []Entry, term uint64, ok bool, err error) {
-	for _, id := range ids {
-		if entries, term, ok, err = soleLog(dir, id, applied); ok || err != nil {
-			break
-		}
-	}
-	return entries, term, ok, err
-}
-
-func soleLog(dir *storage.Dir, id, applied uint64) (entries []Entry, term uint64, ok bool, err error) {
+func SoleLog(dir *storage.Dir, id, applied uint64) (entries []Entry, term uint64, ok bool, err error) {
 	log := dir.Log()
 	last, err := log.LastIndex()
 	if err != nil || last == 0 {

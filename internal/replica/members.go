@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -133,12 +132,8 @@ func (m *members) propose(inForce bool) {
 	}
 }
 
-// NameMembers reports whether one of the entries establishes a membership (tree.OpMembers).
-func NameMembers(entries []quorum.Entry) bool {
-	return slices.ContainsFunc(entries, func(e quorum.Entry) bool { return namesMembers(e.Data) })
-}
-
-func namesMembers(data []byte) bool {
+// NamesMembers reports whether an entry establishes a membership (tree.OpMembers).
+func NamesMembers(data []byte) bool {
 	if len(data) < digestSize {
 		return false
 	}

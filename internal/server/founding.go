@@ -229,11 +229,22 @@ func (s *start) found(o replica.Options) (again bool, err error) {
 // voters.
 func standalone(dir *storage.Dir, ids []uint64, o replica.Options, treeOptions tree.Options) (*replica.Replica, error) {
 	newest, _ := dir.NewestSnapshot()
-	entries, term, sole, err := quorum.SoleLog(dir, newest.Index, ids...)
-	if err != nil || !sole || replica.NameMembers(entries) {
-		return nil, err
+	var entries []quorum.Entry
+	var term uint64
+	var sole bool
+	for _, id := range ids {
+		var err error
+		if entries, term, sole, err = quorum.SoleLog(dir, id, newest.Index); err != nil {
+			return nil, err
+		} else if sole {
+			break
+		}
+	}
+	if !sole || slices.ContainsFunc(entries, func(e quorum.Entry) bool { return replica.NamesMembers(e.Data) }) {
+		return nil, nil
 	}
 	o.Kick, o.Meters = func() {}, nil // this replica is only temporary
+	var err error
 	if o.Tree, err = treeload.Newest(dir, treeOptions, nil); err != nil {
 		return nil, err
 	}

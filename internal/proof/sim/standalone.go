@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/quorum"
@@ -44,9 +45,19 @@ func (l *life) standalone(cluster uint64) bool {
 // soleState returns the whole state of a standalone server's log, nil if the log is one of an ensemble.
 func (l *life) soleState(dir *storage.Dir) (quorum.Image, error) {
 	newest, _ := dir.NewestSnapshot()
-	entries, term, sole, err := quorum.SoleLog(dir, newest.Index, standaloneID, l.s.id)
-	if err != nil || !sole || replica.NameMembers(entries) {
-		return nil, err
+	var entries []quorum.Entry
+	var term uint64
+	sole := false
+	for _, id := range []uint64{standaloneID, l.s.id} {
+		var err error
+		if entries, term, sole, err = quorum.SoleLog(dir, id, newest.Index); err != nil {
+			return nil, err
+		} else if sole {
+			break
+		}
+	}
+	if !sole || slices.ContainsFunc(entries, func(e quorum.Entry) bool { return replica.NamesMembers(e.Data) }) {
+		return nil, nil
 	}
 	treeOptions := l.treeOptions()
 	state, err := treeload.Newest(dir, treeOptions, nil)

@@ -88,10 +88,11 @@ func (c *Conn) Exists(path string) (bool, *Stat, error) {
 // ExistsW is like Exists and also returns a channel that gets one Event when the znode is created or deleted or its
 // data change.
 func (c *Conn) ExistsW(path string) (bool, *Stat, <-chan Event, error) {
-	return readWatched(c, path, func(c *zooid.Client, ctx context.Context, path string) (bool, zooid.Stat, *zooid.Watch, error) {
+	exists := func(c *zooid.Client, ctx context.Context, path string) (bool, zooid.Stat, *zooid.Watch, error) {
 		stat, ok, w, err := c.ExistsW(ctx, path)
 		return ok, stat, w, err
-	})
+	}
+	return readWatched(c, path, exists)
 }
 
 // Set replaces a znode's data if its data version is version. -1 matches every version.
