@@ -264,10 +264,17 @@ func requestRecord(op Op) wireRecord {
 	case OpSASL:
 		return new(SASLPacket)
 	case OpCreateSession:
-		return new(CreateSession)
+		return new(createSession)
 	}
 	return nil
 }
+
+// createSession is the record of createSession: the session timeout in milliseconds. Clients never send it.
+type createSession struct{ Timeout int32 }
+
+func (r *createSession) Append(b []byte) []byte { return AppendInt(b, r.Timeout) }
+
+func (r *createSession) Decode(d *Decoder) { r.Timeout = d.Int() }
 
 // replyRecord returns a zero record for the body of a successful reply to op, or
 // nil as requestRecord does.

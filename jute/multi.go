@@ -60,11 +60,7 @@ func (o *MultiOp) Append(b []byte) []byte {
 // can't be part of one, on a mix of reads and writes, and on a create, create2 or createContainer whose flags aren't a
 // mode or have a time to live. The caller must check whether reads are allowed in the request.
 func DecodeMulti(d *Decoder) ([]MultiOp, error) {
-	ops, err := DecodeMultiInto(make([]MultiOp, 0, countMulti(*d)), d)
-	if err != nil {
-		return nil, err
-	}
-	return ops, nil
+	return DecodeMultiInto(make([]MultiOp, 0, countMulti(*d)), d)
 }
 
 // DecodeMultiInto is like DecodeMulti, but appends the operations to ops. If it fails, it appends none.
@@ -187,11 +183,7 @@ func AppendMultiEnd(b []byte) []byte { return appendMultiHeader(b, -1, true, -1)
 
 // DecodeMultiResponse decodes the reply to a multi or multiRead.
 func DecodeMultiResponse(d *Decoder) ([]MultiResult, error) {
-	results, err := DecodeMultiResponseInto(make([]MultiResult, 0, countMultiResponse(*d)), d)
-	if err != nil {
-		return nil, err
-	}
-	return results, nil
+	return DecodeMultiResponseInto(make([]MultiResult, 0, countMultiResponse(*d)), d)
 }
 
 // DecodeMultiResponseInto is like DecodeMultiResponse, but appends the results to results. If it fails, it appends

@@ -232,12 +232,3 @@ func (r *SASLPacket) Append(b []byte) []byte { return AppendBuffer(b, r.Token) }
 
 // Decode reads the record.
 func (r *SASLPacket) Decode(d *Decoder) { r.Token = d.Buffer() }
-
-// CreateSession is the record of createSession: the session timeout in milliseconds. Clients never send it.
-type CreateSession struct{ Timeout int32 }
-
-// Append appends the record.
-func (r *CreateSession) Append(b []byte) []byte { return AppendInt(b, r.Timeout) }
-
-// Decode reads the record.
-func (r *CreateSession) Decode(d *Decoder) { r.Timeout = d.Int() }

@@ -50,6 +50,11 @@ func runEntrypoint(args []string, stdout, stderr io.Writer) int {
 	}
 	script := len(args) > 0 && filepath.Base(args[0]) == "zkServer.sh"
 	if len(args) > 0 && !script {
+		if strings.HasPrefix(args[0], "-") && !slices.Contains([]string{"-help", "-v", "-version", "--version"}, args[0]) {
+			fmt.Fprintf(stderr, "zooid entrypoint: there is no flag %.80q\n", args[0])
+			fmt.Fprint(stderr, entrypointHelp) // by itself: see synopsis
+			return 2
+		}
 		return run(args, stdout, stderr)
 	}
 	if script && (len(args) != 2 || args[1] != "start-foreground") {

@@ -20,6 +20,9 @@ func TestCommandLine(t *testing.T) {
 		{"log", 2, "DATADIR"}, {"log -help", 0, "usage:"}, {"help log", 0, "usage: zooid log"}, {"-v", 0, "protocol"},
 		{"--version", 0, "protocol"}, {"statsu", 2, "did you mean status?"}, {"help nonsense", 2, `no command "nonsense"`},
 		{"cert -h", 0, "issue server"}, {"cert", 2, "one of issue"},
+		{"version x", 2, "usage: zooid version"}, {"version -h", 0, "usage: zooid version"},
+		{"entrypoint -x", 2, "zooid entrypoint: "}, {"entrypoint --version", 0, "protocol"},
+		{"bench", 2, "hint: zooid bench -h tells more"},
 		{"help cli ls", 0, "print the names of a znode's children"},
 	} {
 		var out bytes.Buffer

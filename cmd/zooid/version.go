@@ -59,7 +59,21 @@ func zooidVersion() string {
 	return unreleased
 }
 
-func runVersion(_ []string, stdout, _ io.Writer) int {
+const versionHelp = `usage: zooid version
+
+Prints the version of zooid, and the version of Apache ZooKeeper whose protocol it speaks.
+`
+
+// runVersion prints the version.
+func runVersion(args []string, stdout, stderr io.Writer) int {
+	if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
+		fmt.Fprint(stdout, versionHelp)
+		return 0
+	}
+	if len(args) > 0 {
+		fmt.Fprint(stderr, versionHelp)
+		return 2
+	}
 	fmt.Fprintln(stdout, "zooid", zooidVersion(), "speaks the protocol of Apache ZooKeeper", protocolVersion)
 	return 0
 }

@@ -39,15 +39,12 @@ func write(b *bytes.Buffer, v any, depth int) error {
 	case object:
 		return writeObject(b, x, depth)
 	case array:
-		if len(x) == 0 {
-			b.WriteString("[ ]")
-			return nil
-		}
-		b.WriteString("[ ")
+		b.WriteByte('[')
 		for i, e := range x {
 			if i > 0 {
-				b.WriteString(", ")
+				b.WriteByte(',')
 			}
+			b.WriteByte(' ')
 			if err := write(b, e, depth); err != nil {
 				return err
 			}

@@ -13,9 +13,6 @@ import (
 	"unicode/utf8"
 )
 
-// DigestAlgorithmDefault is the hash of the digest scheme unless another is configured.
-const DigestAlgorithmDefault = "SHA1"
-
 // newHash returns the hash with a name of Java's MessageDigest, in upper or lower case.
 func newHash(name string) (func() hash.Hash, error) {
 	switch strings.ToUpper(name) {

@@ -78,39 +78,36 @@ func dnValueLen(s string) (int, bool) {
 		digits := end - begin - 1
 		return end, digits >= 4 && digits%2 == 0 && (end == len(s) || strings.IndexByte(dnSeparators, s[end]) >= 0)
 	}
-	for i := begin; i < len(s); i++ {
-		switch s[i] {
-		case '\\':
-			n := dnEscapeLen(s[i+1:])
-			if n == 0 {
-				return 0, false
-			}
-			i += n
-		case ',', ';', '+':
-			return i, true
-		case '"', '<', '>':
-			return 0, false
-		}
-	}
-	return len(s), true
+	i := dnIndex(s, begin, dnSeparators+`"<>`)
+	return max(i, 0), i == len(s) || i >= 0 && strings.IndexByte(dnSeparators, s[i]) >= 0
 }
 
 // dnQuotedLen is dnValueLen for a quoted value; its opening quote is just before begin.
 func dnQuotedLen(s string, begin int) (int, bool) {
+	i := dnIndex(s, begin, `"`)
+	if i < 0 || i == len(s) {
+		return 0, false
+	}
+	end := len(s) - len(strings.TrimLeft(s[i+1:], " \n"))
+	return end, end == len(s) || strings.IndexByte(dnSeparators, s[end]) >= 0
+}
+
+// dnIndex returns the index of the first unescaped byte of s, from begin on, that is in stops. It returns len(s) if
+// there is none, and -1 if an escape before it is invalid.
+func dnIndex(s string, begin int, stops string) int {
 	for i := begin; i < len(s); i++ {
-		switch s[i] {
-		case '\\':
+		switch {
+		case s[i] == '\\':
 			n := dnEscapeLen(s[i+1:])
 			if n == 0 {
-				return 0, false
+				return -1
 			}
 			i += n
-		case '"':
-			end := len(s) - len(strings.TrimLeft(s[i+1:], " \n"))
-			return end, end == len(s) || strings.IndexByte(dnSeparators, s[end]) >= 0
+		case strings.IndexByte(stops, s[i]) >= 0:
+			return i
 		}
 	}
-	return 0, false
+	return len(s)
 }
 
 // dnEscapeLen returns how many bytes at the start of s a preceding backslash escapes, 0 if it can't escape them.

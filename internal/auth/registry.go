@@ -25,7 +25,7 @@ const (
 // name the keys of zoo.cfg.
 type Options struct {
 	DigestDisabled  bool   // DigestAuthenticationProvider.enabled=false
-	DigestAlgorithm string // DigestAuthenticationProvider.digestAlg; "" is DigestAlgorithmDefault
+	DigestAlgorithm string // DigestAuthenticationProvider.digestAlg; "" is SHA1
 	SuperDigest     string // DigestAuthenticationProvider.superDigest: user:hash; "" for none
 
 	SASL           bool     // authProvider.N names the SASL provider

@@ -127,6 +127,14 @@ func (r *revocation) checkOne(cert, issuer *x509.Certificate, stapled []byte) er
 	return fmt.Errorf("%w: %w", errUnknown, failed)
 }
 
+// held returns what a map that mu guards has for a key.
+func held[K comparable, V any](mu *sync.Mutex, m map[K]V, key K) (V, bool) {
+	mu.Lock()
+	defer mu.Unlock()
+	v, ok := m[key]
+	return v, ok
+}
+
 // askOCSP asks the issuer's responder, unless stapled is a valid response.
 func (r *revocation) askOCSP(cert, issuer *x509.Certificate, stapled []byte) (revoked bool, err error) {
 	if len(stapled) > 0 {
@@ -136,10 +144,7 @@ func (r *revocation) askOCSP(cert, issuer *x509.Certificate, stapled []byte) (re
 	}
 	key := sha256.Sum256(append(append([]byte(nil), cert.Raw...), issuer.Raw...))
 	now := r.now()
-	r.mu.Lock()
-	kept, ok := r.asked[key]
-	r.mu.Unlock()
-	if ok && now.Before(kept.until) {
+	if kept, ok := held(&r.mu, r.asked, key); ok && now.Before(kept.until) {
 		return kept.revoked, nil
 	}
 	question, err := ocsp.CreateRequest(cert, issuer, nil)
@@ -311,10 +316,7 @@ func (r *revocation) covers(list *x509.RevocationList, cert, issuer *x509.Certif
 // attacker on the network could send it.
 func (r *revocation) list(at string, issuer *x509.Certificate) (*x509.RevocationList, error) {
 	now := r.now()
-	r.mu.Lock()
-	kept, ok := r.lists[at]
-	r.mu.Unlock()
-	if ok && now.Before(kept.until) {
+	if kept, ok := held(&r.mu, r.lists, at); ok && now.Before(kept.until) {
 		return kept.list, nil
 	}
 	b, err := r.fetch(http.MethodGet, at, nil, crlBytesMax)

@@ -82,22 +82,24 @@ func (f *family) reset() {
 
 // Histograms registers and returns a histogram of durations for each value of a label.
 func (r *Registry) Histograms(name, help, label string, values ...string) []*Histogram {
-	f := &family{help: help, label: label, values: values}
-	for range values {
-		f.histograms = append(f.histograms, &Histogram{})
-	}
-	r.add(name, f)
-	return f.histograms
+	all := each[Histogram](values)
+	r.add(name, &family{help: help, label: label, values: values, histograms: all})
+	return all
 }
 
 // Counters registers and returns a counter for each value of a label. The name ends in _total.
 func (r *Registry) Counters(name, help, label string, values ...string) []*Counter {
-	f := &family{help: help, label: label, values: values}
+	all := each[Counter](values)
+	r.add(name, &family{help: help, label: label, values: values, counters: all})
+	return all
+}
+
+// each returns a new T for each value of a label.
+func each[T any](values []string) (all []*T) {
 	for range values {
-		f.counters = append(f.counters, &Counter{})
+		all = append(all, new(T))
 	}
-	r.add(name, f)
-	return f.counters
+	return all
 }
 
 // Gauges registers numbers by the value of a label; with an empty label, read returns one number under the key "".

@@ -9,12 +9,8 @@ import (
 // AckedBy returns a function that reports whether the other end's kernel has acknowledged all data written to a
 // connection. It returns nil if that can't be determined.
 func AckedBy(nc net.Conn) func() bool {
-	tcp, ok := nc.(*net.TCPConn)
-	if !ok {
-		return nil
-	}
-	raw, err := tcp.SyscallConn()
-	if err != nil {
+	raw := rawTCP(nc)
+	if raw == nil {
 		return nil
 	}
 	return func() bool {

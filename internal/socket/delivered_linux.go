@@ -10,15 +10,11 @@ import (
 // be determined. A blocked writer continues only when a third of its send buffer is free, which may be megabytes; until
 // then only this number shows that the other end reads.
 func Delivered(nc net.Conn) (n uint64, ok bool) {
-	tcp, is := nc.(*net.TCPConn)
-	if !is {
+	raw := rawTCP(nc)
+	if raw == nil {
 		return 0, false
 	}
-	raw, err := tcp.SyscallConn()
-	if err != nil {
-		return 0, false
-	}
-	err = raw.Control(func(fd uintptr) {
+	err := raw.Control(func(fd uintptr) {
 		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 		if ok = err == nil; ok {
 			n = info.Bytes_acked

@@ -11,12 +11,8 @@ import (
 // of bytes written. 0 may also mean an error, which the next ordinary write returns. TryWriter returns nil if nc
 // doesn't support this. Only one goroutine at a time may call the function, and no other write may run meanwhile.
 func TryWriter(nc net.Conn) func([]byte) int {
-	tcp, ok := nc.(*net.TCPConn)
-	if !ok {
-		return nil
-	}
-	raw, err := tcp.SyscallConn()
-	if err != nil {
+	raw := rawTCP(nc)
+	if raw == nil {
 		return nil
 	}
 	var out []byte

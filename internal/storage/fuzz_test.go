@@ -93,8 +93,8 @@ func FuzzSnapshot(f *testing.F) {
 		}
 		total := int64(0)
 		if err := s.Load(func(chunk []byte) ([]byte, error) { total += int64(len(chunk)); return chunk, nil }); err == nil &&
-			total != s.RawSize() {
-			t.Errorf("%d bytes loaded, %d announced", total, s.RawSize())
+			total != s.raw {
+			t.Errorf("%d bytes loaded, %d announced", total, s.raw)
 		}
 	})
 }

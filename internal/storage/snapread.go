@@ -53,9 +53,6 @@ func openSnapshot(fsys FS, path string) (*Snapshot, error) {
 // Chunks returns the number of chunks.
 func (s *Snapshot) Chunks() int { return len(s.chunks) }
 
-// RawSize returns the size of all chunks, decompressed, in bytes.
-func (s *Snapshot) RawSize() int64 { return s.raw }
-
 // Size returns the file's length, the number of bytes that a peer receives.
 func (s *Snapshot) Size() int64 { return s.size }
 

@@ -10,6 +10,9 @@ type multiReads struct {
 	d    jute.Decoder
 	ops  [PrefetchMax]jute.Op
 	path [PrefetchMax]string
+	slot [PrefetchMax]uint32    // of the znodes
+	code [PrefetchMax]jute.Code // why a znode can't be read
+	told verdicts
 }
 
 // check reports whether body is the record of a multiRead: jute.DecodeMulti accepts it, and all
@@ -41,9 +44,9 @@ func (m *multiReads) one() (op jute.Op, path string, end, ok bool) {
 	return op, path, false, m.d.Err() == nil
 }
 
-// next decodes up to PrefetchMax operations of a record that check has accepted, and prefetches their
-// znodes. It returns how many there are, 0 at the end.
-func (m *multiReads) next(t *Tree) (n int) {
+// next decodes up to PrefetchMax operations of a record that check has accepted, and finds their znodes for the bearer
+// of ids. It returns how many there are, 0 at the end.
+func (m *multiReads) next(t *Tree, ids []jute.ID) (n int) {
 	for ; n < len(m.ops); n++ {
 		op, path, end, _ := m.one()
 		if end {
@@ -54,6 +57,9 @@ func (m *multiReads) next(t *Tree) (n int) {
 	}
 	if n > 1 && t.totals.nodes >= PrefetchNodesMin {
 		t.Prefetch(m.path[:n])
+	}
+	for i, path := range m.path[:n] {
+		m.slot[i], m.code[i] = t.readableOf(path, ids, &m.told)
 	}
 	return n
 }
@@ -70,10 +76,9 @@ func (t *Tree) AppendMultiRead(dst []byte, body []byte, ids []jute.ID, bytesMax 
 	}
 	begin, end := len(dst), len(dst)+bytesMax
 	room := max(cap(dst), begin+roomMin)
-	var told verdicts
-	for n := ops.next(t); n > 0; n = ops.next(t) {
+	for n := ops.next(t, ids); n > 0; n = ops.next(t, ids) {
 		for i := range n {
-			slot, code := t.readableOf(ops.path[i], ids, &told)
+			slot, code := ops.slot[i], ops.code[i]
 			size := 4 // of an error, and of an empty list
 			if code == jute.OK && ops.ops[i] == jute.OpGetData {
 				size = dataRoom(t.at(slot))
@@ -123,11 +128,9 @@ func (t *Tree) multiReadSize(body []byte, ids []jute.ID, bytesMax int) (size int
 	if !ops.check(body) {
 		return 0
 	}
-	var told verdicts
-	for n := ops.next(t); n > 0; n = ops.next(t) {
+	for n := ops.next(t, ids); n > 0; n = ops.next(t, ids) {
 		for i := range n {
-			slot, code := t.readableOf(ops.path[i], ids, &told)
-			switch {
+			switch slot, code := ops.slot[i], ops.code[i]; {
 			case code != jute.OK:
 				size += 4 // the code once more
 			case ops.ops[i] == jute.OpGetData:

@@ -249,7 +249,7 @@ func (x extreme) wellFormed(op jute.Op) []byte {
 		token := pick(x, [][]byte{nil, {}, []byte(`username="a",realm="b",nonce="c"`), []byte(x.name())})
 		return (&jute.SASLPacket{Token: token}).Append(nil)
 	case jute.OpCreateSession:
-		return (&jute.CreateSession{Timeout: x.int()}).Append(nil)
+		return jute.AppendInt(nil, x.int()) // the timeout
 	}
 	return make([]byte, x.size(1000))
 }

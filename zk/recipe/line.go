@@ -125,6 +125,14 @@ func (l *line) inTheWay(names []string, mine string) (way string, ok bool) {
 // deleted it.
 var errVanished = errors.New("the znode was deleted by somebody else")
 
+// vanished returns why the participants can't be listed: without their parent, this one's znode is gone, too.
+func vanished(err error) error {
+	if errors.Is(err, zk.ErrNoNode) {
+		return errVanished
+	}
+	return err
+}
+
 // If another client keeps deleting the participants, each pauses before it enters again, longer each time. Otherwise
 // they would enter as fast as they can.
 const (
@@ -163,13 +171,11 @@ func (l *line) await(ctx context.Context, mine string, wait bool) error {
 	}
 	for {
 		names, _, err := l.c.Children(ctx, l.dir)
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			return errVanished
-		case err != nil && again(ctx, err):
+		if err != nil && again(ctx, err) {
 			continue
-		case err != nil:
-			return err
+		}
+		if err != nil {
+			return vanished(err)
 		}
 		way, ok := l.inTheWay(names, mine)
 		switch {

@@ -61,13 +61,11 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Held, error) {
 func (s *Semaphore) await(ctx context.Context, dir, mine string) error {
 	for {
 		names, _, w, err := s.c.ChildrenW(ctx, dir)
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			return errVanished
-		case err != nil && again(ctx, err):
+		if err != nil && again(ctx, err) {
 			continue
-		case err != nil:
-			return err
+		}
+		if err != nil {
+			return vanished(err)
 		}
 		found := false
 		for _, name := range names {

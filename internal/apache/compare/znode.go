@@ -64,7 +64,7 @@ func differing(a, b *Znode, ignored map[string]bool) (fields []Field) {
 			fields = append(fields, Field{name, textA, textB})
 		}
 	}
-	add("data", bytes.Equal(a.Data, b.Data) && (a.Data == nil) == (b.Data == nil), dataText(a.Data), dataText(b.Data))
+	add("data", bytes.Equal(a.Data, b.Data) && (a.Data == nil) == (b.Data == nil), DataText(a.Data), DataText(b.Data))
 	for _, f := range [...]struct {
 		name string
 		a, b int64
@@ -99,7 +99,8 @@ func differing(a, b *Znode, ignored map[string]bool) (fields []Field) {
 // dataShown is how many bytes of data a difference shows.
 const dataShown = 32
 
-func dataText(data []byte) string {
+// DataText shows the beginning of a znode's data.
+func DataText(data []byte) string {
 	switch {
 	case data == nil:
 		return "null"

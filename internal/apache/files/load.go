@@ -265,15 +265,11 @@ func (l *loader) tryTail(f numbered) error {
 
 // try reads a snapshot.
 func (l *loader) try(f numbered) error {
-	file, err := os.Open(f.path)
-	if err != nil {
-		return fmt.Errorf("open a snapshot: %w", err)
-	}
-	defer file.Close()
-	counted, err := l.counted(file)
+	counted, err := l.open(f.path, "a snapshot")
 	if err != nil {
 		return err
 	}
+	defer counted.file.Close()
 	suffix := filepath.Ext(f.path)
 	content, err := decompressed(counted, suffix)
 	var offset int64
@@ -303,10 +299,16 @@ type countedFile struct {
 	err  error
 }
 
-func (l *loader) counted(file *os.File) (*countedFile, error) {
+// open opens a file to read, which is what in an error.
+func (l *loader) open(path, what string) (*countedFile, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", what, err)
+	}
 	st, err := file.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", file.Name(), err)
+		file.Close()
+		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	return &countedFile{file: file, size: st.Size()}, nil
 }
@@ -350,15 +352,11 @@ func (l *loader) logs() error {
 
 // log replays one log.
 func (l *loader) log(f numbered, newest bool) error {
-	file, err := os.Open(f.path)
-	if err != nil {
-		return fmt.Errorf("open a log: %w", err)
-	}
-	defer file.Close()
-	counted, err := l.counted(file)
+	counted, err := l.open(f.path, "a log")
 	if err != nil {
 		return err
 	}
+	defer counted.file.Close()
 	before := l.state.Zxid
 	begun := false
 	end, err := readLog(counted, func(record []byte) error {

@@ -3,7 +3,6 @@
 package moving
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +21,7 @@ import (
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/internal/tool/cli"
+	"github.com/zooid-project/zooid/internal/tool/terminal"
 	"github.com/zooid-project/zooid/internal/tool/txnlog"
 )
 
@@ -203,17 +203,8 @@ func (r *returnRun) survey() error {
 
 // agreed returns an error unless the operator types yes.
 func agreed(ctx context.Context, stdin io.Reader) error {
-	answer := make(chan string, 1)
-	go func() {
-		line, _ := bufio.NewReader(stdin).ReadString('\n')
-		answer <- line
-	}()
-	select {
-	case line := <-answer:
-		if strings.TrimSpace(line) == "yes" {
-			return nil
-		}
-	case <-ctx.Done():
+	if line, err := terminal.ReadLine(ctx, stdin); err == nil && strings.TrimSpace(line) == "yes" {
+		return nil
 	}
 	return errors.New("nothing was changed: the answer wasn't yes")
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -47,13 +46,9 @@ const (
 // nothing to go on with.
 func (r *returnRun) openJournal() (before proof.Record, err error) {
 	dir := r.server.Storage.DataDir
-	log, err := os.OpenFile(filepath.Join(dir, returnLog), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return before, fmt.Errorf("write this command's log: %w", err)
+	if err := r.says.logTo(filepath.Join(dir, returnLog)); err != nil {
+		return before, err
 	}
-	r.says.mu.Lock()
-	r.says.log = log
-	r.says.mu.Unlock()
 	var records []proof.Record
 	if r.journal, records, err = proof.OpenJournal(filepath.Join(dir, returnJournal)); err != nil {
 		return before, err

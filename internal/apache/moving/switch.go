@@ -427,6 +427,18 @@ func newSayer(w io.Writer, command string) *sayer {
 	return &sayer{w: w, line: terminal.NewProgress(w), command: command}
 }
 
+// logTo makes s append to a file all that it says.
+func (s *sayer) logTo(path string) error {
+	log, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("write this command's log: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log = log
+	return nil
+}
+
 // end reports the error with which a command ends. It returns the exit code without the error.
 func (s *sayer) end(code int, err error) (int, error) {
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -61,13 +60,9 @@ func (r *switchRun) openJournal() (before proof.Record, err error) {
 		records, err := proof.ReadJournal(filepath.Join(r.words[1], journalName))
 		return lastStep(records), err
 	}
-	log, err := os.OpenFile(filepath.Join(r.words[1], logName), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return before, fmt.Errorf("write this command's log: %w", err)
+	if err := r.says.logTo(filepath.Join(r.words[1], logName)); err != nil {
+		return before, err
 	}
-	r.says.mu.Lock()
-	r.says.log = log
-	r.says.mu.Unlock()
 	var records []proof.Record
 	if r.journal, records, err = proof.OpenJournal(filepath.Join(r.words[1], journalName)); err != nil {
 		return before, err

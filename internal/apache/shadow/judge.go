@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/apache/compare"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -79,7 +80,7 @@ func (j *judge) compare(x *exchange, code jute.Code, body []byte) []Field {
 	a, b := jute.NewDecoder(x.reply), jute.NewDecoder(body)
 	if !j.records(x.op, a, b) || a.Err() != nil || b.Err() != nil {
 		j.fields = nil
-		j.add("reply", bytes.Equal(x.reply, body), bytesText(x.reply), bytesText(body))
+		j.add("reply", bytes.Equal(x.reply, body), compare.DataText(x.reply), compare.DataText(body))
 	}
 	return j.fields
 }
@@ -156,7 +157,7 @@ func (j *judge) number(name string, p, s int64) {
 }
 
 func (j *judge) data(p, s []byte) {
-	j.add("data", bytes.Equal(p, s) && (p == nil) == (s == nil), bytesText(p), bytesText(s))
+	j.add("data", bytes.Equal(p, s) && (p == nil) == (s == nil), compare.DataText(p), compare.DataText(s))
 }
 
 // names compares lists as sets.
@@ -219,19 +220,6 @@ func users(r *jute.WhoAmIResponse) (all []string) {
 		}
 	}
 	return all
-}
-
-// bytesShown is how many bytes of data a difference shows.
-const bytesShown = 32
-
-func bytesText(data []byte) string {
-	switch {
-	case data == nil:
-		return "null"
-	case len(data) > bytesShown:
-		return fmt.Sprintf("%q… of %d bytes", data[:bytesShown], len(data))
-	}
-	return fmt.Sprintf("%q", data)
 }
 
 // aclText returns an ACL as text, without the password hashes in it.

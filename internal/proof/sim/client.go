@@ -45,7 +45,7 @@ type client struct {
 	timeout int64 // ns
 	zxid    int64
 	xid     int32
-	watches watches
+	watches traffic.Watches
 	closing bool  // a closeSession is under way
 	closed  bool  // one was sent in this session
 	wrote   bool  // a write was sent in this session
@@ -248,7 +248,7 @@ func (c *client) lost(k *conn) {
 
 // forget drops the session and begins a new life.
 func (c *client) forget() {
-	c.session, c.passwd, c.zxid, c.xid, c.watches, c.readOnly = 0, nil, 0, 0, watches{}, false
+	c.session, c.passwd, c.zxid, c.xid, c.watches, c.readOnly = 0, nil, 0, 0, traffic.Watches{}, false
 	c.begin()
 }
 
@@ -368,7 +368,7 @@ func (c *client) answered(k *conn, frame []byte) {
 // greet sends the first requests of every new connection.
 func (c *client) greet() {
 	c.greeted = true
-	if op, body := c.watches.request(c.zxid); body != nil {
+	if op, body := c.watches.Request(c.zxid); body != nil {
 		c.send(op, 0, body)
 	}
 	if c.mix != nil && (c.zxid == 0 && c.quiet == 0 || c.w.plan.Local && c.task == settling) {
@@ -399,7 +399,7 @@ func (c *client) frame(k *conn, frame []byte) {
 		c.record(history.Event{Kind: history.KindNotification, Conn: k.id, Zxid: h.Zxid, Body: body})
 		var e jute.WatcherEvent
 		e.Decode(d)
-		c.watches.fired(&e)
+		c.watches.Fired(&e)
 		return
 	}
 	c.w.stats.Replies++
@@ -428,7 +428,7 @@ func (c *client) frame(k *conn, frame []byte) {
 
 // reply handles the reply to a request and continues.
 func (c *client) reply(k *conn, q call, code jute.Code, body []byte) {
-	c.watches.answered(q.op, q.body, code)
+	c.watches.Answered(q.op, q.body, code)
 	if c == c.w.restorer && (q.op == jute.OpCreate || q.op == tree.OpReplace) && c.w.restoring.stored != nil {
 		c.restored(q.op, code)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/jute"
@@ -72,14 +73,24 @@ func (c *client) dial(s *host) {
 // write sends bytes to the server, now and then in pieces.
 func (k *conn) write(b []byte) {
 	k.w.traceBytes(1, b)
-	for len(b) > 0 {
-		n := len(b)
-		if chance(k.w.netDice, k.w.plan.Pieces) {
-			n = 1 + k.w.netDice.IntN(n)
-		}
-		part := b[:n]
-		b = b[n:]
+	for part := range k.w.pieces(b) {
 		k.up.send(k.w.now, func() { k.l.s.awake(func() { k.arrived(part) }) })
+	}
+}
+
+// pieces returns what is sent at once of b: all of it, or now and then a part.
+func (w *World) pieces(b []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for len(b) > 0 {
+			n := len(b)
+			if chance(w.netDice, w.plan.Pieces) {
+				n = 1 + w.netDice.IntN(n)
+			}
+			if !yield(b[:n]) {
+				return
+			}
+			b = b[n:]
+		}
 	}
 }
 
@@ -276,13 +287,7 @@ func (k *conn) flushOf(at int64) {
 		}
 		k.w.traceBytes(2, out)
 		k.w.ledger.answers(k, out, at)
-		for len(out) > 0 {
-			n := len(out)
-			if chance(k.w.netDice, k.w.plan.Pieces) {
-				n = 1 + k.w.netDice.IntN(n)
-			}
-			part := out[:n]
-			out = out[n:]
+		for part := range k.w.pieces(out) {
 			k.down.send(k.w.now, func() { k.c.received(k, part) })
 		}
 	}

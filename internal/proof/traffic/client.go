@@ -51,7 +51,7 @@ type Client struct {
 	pending []*Call
 	lastUse time.Time
 	buf     []byte
-	watches watchList
+	watches Watches
 	done    chan struct{} // closed when the reader has ended
 }
 
@@ -159,7 +159,7 @@ func (c *Client) handshake(conn net.Conn, r *bufio.Reader, id int32) error {
 	c.journal.Record(history.Event{Kind: history.KindConnected, Conn: id, Session: a.SessionID, Num: a.Timeout})
 	if a.Timeout <= 0 {
 		c.mu.Lock()
-		c.session, c.passwd, c.zxid, c.xid, c.watches = 0, nil, 0, 0, watchList{}
+		c.session, c.passwd, c.zxid, c.xid, c.watches = 0, nil, 0, 0, Watches{}
 		c.mu.Unlock()
 		return ErrExpired
 	}
@@ -184,7 +184,7 @@ func (c *Client) greet() error {
 		c.journal.Record(history.Event{Kind: history.KindIdentity, Conn: c.id, Body: id.Append(nil)})
 	}
 	c.mu.Lock()
-	op, body := c.watches.setWatches(c.zxid)
+	op, body := c.watches.Request(c.zxid)
 	c.mu.Unlock()
 	if body == nil {
 		return nil
@@ -254,7 +254,7 @@ func (c *Client) Close() error {
 	_, err := c.Do(jute.OpCloseSession, nil)
 	c.Drop()
 	c.mu.Lock()
-	c.session, c.passwd, c.zxid, c.xid, c.watches = 0, nil, 0, 0, watchList{}
+	c.session, c.passwd, c.zxid, c.xid, c.watches = 0, nil, 0, 0, Watches{}
 	c.mu.Unlock()
 	return err
 }
@@ -299,7 +299,7 @@ func (c *Client) received(id int32, frame []byte) {
 		c.journal.Record(history.Event{Kind: history.KindNotification, Conn: id, Zxid: h.Zxid, Body: body})
 		var w jute.WatcherEvent
 		w.Decode(d)
-		c.watches.fired(&w)
+		c.watches.Fired(&w)
 		c.mu.Unlock()
 		if c.opt.OnEvent != nil {
 			c.opt.OnEvent(w)
@@ -315,7 +315,7 @@ func (c *Client) received(id int32, frame []byte) {
 		return // the checker will report it
 	}
 	call.Zxid, call.Err, call.Body = h.Zxid, h.Err, body
-	c.watches.answered(call)
+	c.watches.Answered(call.Op, call.body, call.Err)
 	c.room.Signal()
 	c.mu.Unlock()
 	close(call.done)

@@ -107,14 +107,18 @@ func (l *Load) prepare(c *Client) error {
 		return err
 	}
 	q := jute.CreateRequest{Path: l.Root, ACL: jute.WorldACL(jute.PermAll)}
-	call, err := c.Do(jute.OpCreate, q.Append(nil))
-	if err == nil && call.Err != jute.OK && call.Err != jute.ErrNodeExists {
-		err = call.Err
-	}
-	if err != nil {
+	if err := created(c.Do(jute.OpCreate, q.Append(nil))); err != nil {
 		return fmt.Errorf("create the root %s of the load: %w", l.Root, err)
 	}
 	return nil
+}
+
+// created returns why a create has failed. It is no failure if the znode exists already.
+func created(call *Call, err error) error {
+	if err == nil && call.Err != jute.OK && call.Err != jute.ErrNodeExists {
+		return call.Err
+	}
+	return err
 }
 
 // reconnect tries until a connection is established or the time is up.

@@ -93,11 +93,7 @@ func (r *Recipes) actor(i int) *actor {
 func (r *Recipes) prepare(a *actor) error {
 	for _, p := range []string{"", "/lock", "/queue", "/guard", "/counter"} {
 		q := jute.CreateRequest{Path: r.Root + p, Data: []byte("0"), ACL: jute.WorldACL(jute.PermAll)}
-		call, err := a.do(jute.OpCreate, q.Append(nil))
-		if err == nil && call.Err != jute.OK && call.Err != jute.ErrNodeExists {
-			err = call.Err
-		}
-		if err != nil {
+		if err := created(a.do(jute.OpCreate, q.Append(nil))); err != nil {
 			return fmt.Errorf("create %s for the recipes: %w", q.Path, err)
 		}
 	}

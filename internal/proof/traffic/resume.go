@@ -6,9 +6,9 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A watchList has the watches that a client must set again after a reconnect. Paths are in the order in which they were
+// Watches has the watches that a client must set again after a reconnect. Paths are in the order in which they were
 // first watched.
-type watchList struct {
+type Watches struct {
 	data, exist, child, persistent, recursive []string
 }
 
@@ -24,36 +24,38 @@ func removePath(list *[]string, path string) {
 	}
 }
 
-// answered records the watch that an answered request has set.
-func (w *watchList) answered(c *Call) {
-	switch c.Op {
+// Answered records the watch that an answered request has set or removed.
+func (w *Watches) Answered(op jute.Op, body []byte, code jute.Code) {
+	d := jute.NewDecoder(body)
+	switch op {
 	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2:
 		var q jute.PathWatchRequest
-		q.Decode(jute.NewDecoder(c.body))
+		if q.Decode(d); !q.Watch {
+			return
+		}
 		switch {
-		case !q.Watch:
-		case c.Op == jute.OpExists && c.Err == jute.ErrNoNode:
+		case op == jute.OpExists && code == jute.ErrNoNode:
 			addPath(&w.exist, q.Path)
-		case c.Err != jute.OK:
-		case c.Op == jute.OpGetData || c.Op == jute.OpExists:
+		case code != jute.OK:
+		case op == jute.OpGetData || op == jute.OpExists:
 			addPath(&w.data, q.Path)
 		default:
 			addPath(&w.child, q.Path)
 		}
 	case jute.OpAddWatch:
 		var q jute.AddWatchRequest
-		q.Decode(jute.NewDecoder(c.body))
-		switch {
-		case c.Err != jute.OK:
-		case q.Mode == jute.AddWatchPersistentRecursive:
-			addPath(&w.recursive, q.Path)
-		default:
-			addPath(&w.persistent, q.Path)
+		q.Decode(d)
+		list := &w.persistent
+		if q.Mode == jute.AddWatchPersistentRecursive {
+			list = &w.recursive
+		}
+		if code == jute.OK {
+			addPath(list, q.Path)
 		}
 	case jute.OpRemoveWatches:
 		var q jute.WatchesRequest
-		q.Decode(jute.NewDecoder(c.body))
-		if c.Err == jute.OK && q.Type == jute.WatcherAny {
+		q.Decode(d)
+		if code == jute.OK && q.Type == jute.WatcherAny {
 			for _, list := range []*[]string{&w.data, &w.exist, &w.child, &w.persistent, &w.recursive} {
 				removePath(list, q.Path)
 			}
@@ -61,8 +63,8 @@ func (w *watchList) answered(c *Call) {
 	}
 }
 
-// fired removes the one-shot watches that an event has fired.
-func (w *watchList) fired(e *jute.WatcherEvent) {
+// Fired removes the one-shot watches that an event has fired.
+func (w *Watches) Fired(e *jute.WatcherEvent) {
 	if e.Type == jute.EventNodeChildrenChanged || e.Type == jute.EventNodeDeleted {
 		removePath(&w.child, e.Path)
 	}
@@ -72,9 +74,8 @@ func (w *watchList) fired(e *jute.WatcherEvent) {
 	}
 }
 
-// setWatches returns the request that sets all watches again, nil if there are none. It removes the one-shot watches
-// from the list, since they may already have fired.
-func (w *watchList) setWatches(zxid int64) (jute.Op, []byte) {
+// Request returns the request that sets all watches again; its body is nil if there are none.
+func (w *Watches) Request(zxid int64) (jute.Op, []byte) {
 	if len(w.data)+len(w.exist)+len(w.child)+len(w.persistent)+len(w.recursive) == 0 {
 		return 0, nil
 	}

@@ -113,11 +113,8 @@ func (s *streams) stream(to, index uint64, message []byte) (sent int64, err erro
 }
 
 func (s *streams) dial(r *remote) (net.Conn, error) {
-	r.mu.Lock()
-	addrs := r.addrs
-	r.mu.Unlock()
 	var errs []error
-	for _, addr := range addrs {
+	for _, addr := range r.addresses() {
 		c, err := s.t.greet(s.t.ctx, addr, hello{connSnapshot, s.t.cluster, s.t.id, r.id}, true)
 		if err == nil {
 			return c.Conn, nil

@@ -633,13 +633,16 @@ func (r *remote) hurry() {
 	}
 }
 
+func (r *remote) addresses() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.addrs
+}
+
 // connect tries the peer's addresses in turn.
 func (r *remote) connect() (net.Conn, error) {
-	r.mu.Lock()
-	addrs := r.addrs
-	r.mu.Unlock()
 	var errs []error
-	for _, addr := range addrs {
+	for _, addr := range r.addresses() {
 		c, err := r.t.greet(r.t.ctx, addr, hello{connMessages, r.t.cluster, r.t.id, r.id}, true)
 		r.noteRefused(err)
 		if err != nil {

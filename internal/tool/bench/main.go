@@ -31,7 +31,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "zooid bench: %v\n'zooid bench -h' shows how it is used.\n", err)
+		fmt.Fprintf(stderr, "zooid bench: %v\n  hint: zooid bench -h tells more\n", err)
 		return exitUsage
 	case ctx.Err() != nil:
 		fmt.Fprintf(stderr, "zooid bench: interrupted: %v\n", err)

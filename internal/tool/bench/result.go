@@ -104,35 +104,19 @@ func (r *result) errorCount() (n int64) {
 
 // figure returns one figure by its JSON name; false if it wasn't measured.
 func (r *result) figure(name string) (float64, bool) {
-	var v float64
-	switch name {
-	case "ops_per_s":
-		v = r.PerSec
-	case "seconds":
-		v = r.Seconds
-	case "p50_ms":
-		v = r.P50
-	case "p90_ms":
-		v = r.P90
-	case "p99_ms":
-		v = r.P99
-	case "p999_ms":
-		v = r.P999
-	case "max_ms":
-		v = r.Max
-	case "server_cpu_us_per_op":
-		v = r.ServerCPU
-	case "server_rss_mib":
-		v = r.ServerRSS
-	case "client_cpu_us_per_op":
-		v = r.ClientCPU
-	case "others_cpu_percent":
+	if name == "others_cpu_percent" {
 		return r.Others, r.ServerCPU > 0
-	default:
-		v, ok := r.Extra[name]
-		return v, ok
 	}
-	return v, v != 0
+	named := map[string]float64{
+		"ops_per_s": r.PerSec, "seconds": r.Seconds, "p50_ms": r.P50, "p90_ms": r.P90, "p99_ms": r.P99,
+		"p999_ms": r.P999, "max_ms": r.Max, "server_cpu_us_per_op": r.ServerCPU, "server_rss_mib": r.ServerRSS,
+		"client_cpu_us_per_op": r.ClientCPU,
+	}
+	if v, ok := named[name]; ok {
+		return v, v != 0
+	}
+	v, ok := r.Extra[name]
+	return v, ok
 }
 
 // writeJSON writes the result as one line.

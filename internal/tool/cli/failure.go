@@ -183,39 +183,34 @@ func describe(err error) failureJSON {
 	return f
 }
 
+// zkCliTexts has what zkCli prints for a code. A text that ends with a space is followed by the path.
+var zkCliTexts = map[zk.Code]string{
+	zk.ErrNoNode:                  "Node does not exist: ",
+	zk.ErrNoChildrenForEphemerals: "Ephemerals cannot have children: ",
+	zk.ErrNodeExists:              "Node already exists: ",
+	zk.ErrNotEmpty:                "Node not empty: ",
+	zk.ErrNotReadOnly:             "Not a read-only call: ",
+	zk.ErrInvalidACL:              "Acl is not valid : ",
+	zk.ErrNoAuth:                  "Insufficient permission : ",
+	zk.ErrBadArguments:            "Arguments are not valid : ",
+	zk.ErrBadVersion:              "version No is not valid : ",
+	zk.ErrReconfigInProgress:      "Another reconfiguration is in progress -- concurrent reconfigs not supported (yet)",
+	zk.ErrNewConfigNoQuorum:       "No quorum of new config is connected and up-to-date with the leader of last committed config - try invoking reconfiguration after new servers are connected and synced",
+	zk.ErrQuotaExceeded:           "Quota has exceeded : ",
+	zk.ErrReconfigDisabled:        "KeeperErrorCode = Reconfig is disabled",
+	zk.ErrNoWatcher:               "KeeperErrorCode = No such watcher for ",
+}
+
 // zkCliText returns zkCli's text for a code.
 func zkCliText(code zk.Code, e *zk.Error) string {
-	switch code {
-	case zk.ErrNoNode:
-		return "Node does not exist: " + e.Path
-	case zk.ErrNoChildrenForEphemerals:
-		return "Ephemerals cannot have children: " + e.Path
-	case zk.ErrNodeExists:
-		return "Node already exists: " + e.Path
-	case zk.ErrNotEmpty:
-		return "Node not empty: " + e.Path
-	case zk.ErrNotReadOnly:
-		return "Not a read-only call: " + e.Path
-	case zk.ErrInvalidACL:
-		return "Acl is not valid : " + e.Path
-	case zk.ErrNoAuth:
-		return "Insufficient permission : " + e.Path
-	case zk.ErrBadArguments:
-		return "Arguments are not valid : " + e.Path
-	case zk.ErrBadVersion:
-		return "version No is not valid : " + e.Path
-	case zk.ErrReconfigInProgress:
-		return "Another reconfiguration is in progress -- concurrent reconfigs not supported (yet)"
-	case zk.ErrNewConfigNoQuorum:
-		return "No quorum of new config is connected and up-to-date with the leader of last committed config - try invoking reconfiguration after new servers are connected and synced"
-	case zk.ErrQuotaExceeded:
-		return "Quota has exceeded : " + e.Path
-	case zk.ErrReconfigDisabled:
-		return "KeeperErrorCode = Reconfig is disabled"
-	case zk.ErrNoWatcher:
-		return "KeeperErrorCode = No such watcher for " + e.Path
+	text, ok := zkCliTexts[code]
+	switch {
+	case !ok:
+		return plainText(e)
+	case strings.HasSuffix(text, " "):
+		return text + e.Path
 	}
-	return plainText(e)
+	return text
 }
 
 // reconfigRights explains which identities may change the membership.

@@ -108,7 +108,7 @@ func Main(arguments []string, io Streams, version string) int {
 		if in, ok := io.In.(*os.File); ok && terminal.Is(in) && s.out.ErrTerm {
 			s.ask = func(prompt string) (string, error) {
 				s.out.Errf("%s", terminal.OneLine(prompt))
-				return answer(ctx, in)
+				return terminal.ReadLine(ctx, in)
 			}
 		}
 		s.execute(ctx, words)
@@ -118,19 +118,4 @@ func Main(arguments []string, io Streams, version string) int {
 		return s.interactive(ctx)
 	}
 	return s.script(ctx, io.In)
-}
-
-// answer reads a line, unless ctx ends first.
-func answer(ctx context.Context, in io.Reader) (string, error) {
-	line := make(chan string, 1)
-	go func() {
-		text, _ := bufio.NewReader(in).ReadString('\n')
-		line <- text
-	}()
-	select {
-	case text := <-line:
-		return text, nil
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
 }

@@ -38,18 +38,21 @@ func checkOnePath(a *args) error {
 	return nil
 }
 
+// readWatched reads a znode by plain, or by watched if watch is set, whose watch the shell then follows.
+func readWatched[A, B any](ctx context.Context, s *shell, path string, watch bool,
+	plain func(*zk.Client, context.Context, string) (A, B, error),
+	watched func(*zk.Client, context.Context, string) (A, B, *zk.Watch, error)) (A, B, error) {
+	if !watch {
+		return plain(s.client, ctx, path)
+	}
+	a, b, w, err := watched(s.client, ctx, path)
+	s.follow(w)
+	return a, b, err
+}
+
 func runGet(ctx context.Context, s *shell, a *args) error {
 	path, watch := s.pathAndWatch(a, "[-s] [-w] path")
-	var data []byte
-	var st zk.Stat
-	var err error
-	if watch {
-		var w *zk.Watch
-		data, st, w, err = s.client.GetW(ctx, path)
-		s.follow(w)
-	} else {
-		data, st, err = s.client.Get(ctx, path)
-	}
+	data, st, err := readWatched(ctx, s, path, watch, (*zk.Client).Get, (*zk.Client).GetW)
 	if err != nil {
 		return err
 	}
@@ -131,16 +134,7 @@ func (s *shell) listAll(ctx context.Context, root string, watch bool) error {
 
 func runStat(ctx context.Context, s *shell, a *args) error {
 	path, watch := s.pathAndWatch(a, "[-w] path")
-	var st zk.Stat
-	var ok bool
-	var err error
-	if watch {
-		var w *zk.Watch
-		st, ok, w, err = s.client.ExistsW(ctx, path)
-		s.follow(w)
-	} else {
-		st, ok, err = s.client.Exists(ctx, path)
-	}
+	st, ok, err := readWatched(ctx, s, path, watch, (*zk.Client).Exists, (*zk.Client).ExistsW)
 	if err == nil && !ok {
 		err = &zk.Error{Op: "exists", Path: path, Err: zk.ErrNoNode}
 	}

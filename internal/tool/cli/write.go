@@ -43,18 +43,18 @@ func readCreate(a *args) (*newZnode, error) {
 		return nil, a.usagef("TTLs cannot be used with Ephemeral znodes")
 	case t && c:
 		return nil, a.usagef("TTLs cannot be used with Container znodes")
-	case t && seq:
-		n.mode = zk.ModePersistentSequentialWithTTL
 	case t:
 		n.mode = zk.ModePersistentWithTTL
 	case c:
 		n.mode = zk.ModeContainer
-	case e && seq:
-		n.mode = zk.ModeEphemeralSequential
 	case e:
 		n.mode = zk.ModeEphemeral
-	case seq:
-		n.mode = zk.ModePersistentSequential
+	}
+	if seq {
+		n.mode = map[zk.CreateMode]zk.CreateMode{
+			zk.ModePersistent: zk.ModePersistentSequential, zk.ModeEphemeral: zk.ModeEphemeralSequential,
+			zk.ModePersistentWithTTL: zk.ModePersistentSequentialWithTTL,
+		}[n.mode]
 	}
 	if t {
 		ms, err := strconv.ParseInt(a.flags["t"], 10, 64)

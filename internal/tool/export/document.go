@@ -117,22 +117,20 @@ type formatReader interface {
 	end() (*endMark, error)
 }
 
-func newFormatWriter(format string, w io.Writer) formatWriter {
-	switch format {
-	case "yaml":
-		return newYAMLWriter(w)
-	case "tar":
-		return newTarWriter(w)
-	}
-	return newJSONWriter(w)
+// codecs has the formats, by their names.
+var codecs = map[string]codec{
+	"json": {newJSONWriter, newJSONReader}, "yaml": {newYAMLWriter, newYAMLReader}, "tar": {newTarWriter, newTarReader},
 }
 
-func newFormatReader(format string, r io.Reader) formatReader {
-	switch format {
-	case "yaml":
-		return newYAMLReader(r)
-	case "tar":
-		return newTarReader(r)
+type codec struct {
+	writer func(io.Writer) formatWriter
+	reader func(io.Reader) formatReader
+}
+
+// codecOf returns a format's codec; JSON is the default.
+func codecOf(format string) codec {
+	if c, ok := codecs[format]; ok {
+		return c
 	}
-	return newJSONReader(r)
+	return codecs["json"]
 }

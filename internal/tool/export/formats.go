@@ -19,7 +19,7 @@ type jsonWriter struct {
 	lines int
 }
 
-func newJSONWriter(w io.Writer) *jsonWriter { return &jsonWriter{w: bufio.NewWriter(w)} }
+func newJSONWriter(w io.Writer) formatWriter { return &jsonWriter{w: bufio.NewWriter(w)} }
 
 func (j *jsonWriter) head(h Head) error {
 	text, err := json.Marshal(h)
@@ -59,7 +59,7 @@ type jsonReader struct {
 	d  *json.Decoder
 }
 
-func newJSONReader(r io.Reader) *jsonReader {
+func newJSONReader(r io.Reader) formatReader {
 	in := &boundedReader{r: r}
 	return &jsonReader{in: in, d: json.NewDecoder(in)}
 }
@@ -166,7 +166,7 @@ func (j *jsonReader) end() (*endMark, error) {
 // one encoder would keep them all in memory.
 type yamlWriter struct{ w *bufio.Writer }
 
-func newYAMLWriter(w io.Writer) *yamlWriter { return &yamlWriter{bufio.NewWriter(w)} }
+func newYAMLWriter(w io.Writer) formatWriter { return &yamlWriter{bufio.NewWriter(w)} }
 
 func (y *yamlWriter) head(h Head) error { return y.document(h) }
 func (y *yamlWriter) node(d Node) error { return y.document(d) }
@@ -189,7 +189,7 @@ type yamlReader struct {
 	mark *endMark
 }
 
-func newYAMLReader(r io.Reader) *yamlReader {
+func newYAMLReader(r io.Reader) formatReader {
 	in := &boundedReader{r: r}
 	return &yamlReader{in: in, d: yaml.NewDecoder(in)}
 }
@@ -255,7 +255,7 @@ const (
 	tarDataFile = "_data"
 )
 
-func newTarWriter(w io.Writer) *tarWriter { return &tarWriter{tar.NewWriter(w)} }
+func newTarWriter(w io.Writer) formatWriter { return &tarWriter{tar.NewWriter(w)} }
 
 func (t *tarWriter) head(h Head) error {
 	return t.entry(tarHeadFile, tarHead, h, nil, time.Time{})
@@ -303,7 +303,7 @@ type tarReader struct {
 	mark *endMark
 }
 
-func newTarReader(r io.Reader) *tarReader { return &tarReader{in: r, r: tar.NewReader(r)} }
+func newTarReader(r io.Reader) formatReader { return &tarReader{in: r, r: tar.NewReader(r)} }
 
 // record parses the record of an entry, which must be of the given kind.
 func record(entry *tar.Header, kind string, members []member) error {

@@ -79,7 +79,7 @@ type Reader struct {
 // Read reads the head of a document in a format: json, yaml or tar. If unchecked is set, the end mark may be missing or
 // wrong.
 func Read(format string, in io.Reader, unchecked bool) (*Reader, Head, error) {
-	r := newFormatReader(format, in)
+	r := codecOf(format).reader(in)
 	head, err := r.head()
 	if err == nil {
 		err = head.check(unchecked)
@@ -184,7 +184,7 @@ type Writer struct {
 // Create begins a document in a format: json, yaml or tar.
 func Create(format string, out io.Writer, root string, at time.Time) (*Writer, error) {
 	head := Head{formatNow, root, at.UTC().Format("2006-01-02T15:04:05.000Z")}
-	w := &Writer{newFormatWriter(format, out), newSum(head)}
+	w := &Writer{codecOf(format).writer(out), newSum(head)}
 	return w, w.w.head(head)
 }
 

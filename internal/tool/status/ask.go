@@ -258,6 +258,10 @@ func (row *serverRow) monitor() {
 	}
 	var global, local int64 = -1, 0
 	lost, rules := false, ""
+	voters := map[string]*[]int64{
+		"zk_zooid_voters": &row.votes, "zk_zooid_named_voters": &row.named, "zk_zooid_staged_voters": &row.staged,
+		"zk_zooid_unheard_voters": &row.unheard,
+	}
 	var resources resources
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
@@ -272,14 +276,8 @@ func (row *serverRow) monitor() {
 			row.znodes = number(value)
 		case "zk_zooid_lineage":
 			row.Lineage = strings.TrimSpace(value)
-		case "zk_zooid_voters":
-			row.votes = ids(value)
-		case "zk_zooid_named_voters":
-			row.named = ids(value)
-		case "zk_zooid_staged_voters":
-			row.staged = ids(value)
-		case "zk_zooid_unheard_voters":
-			row.unheard = ids(value)
+		case "zk_zooid_voters", "zk_zooid_named_voters", "zk_zooid_staged_voters", "zk_zooid_unheard_voters":
+			*voters[key] = ids(value)
 		case "zk_zooid_clients", "zk_zooid_secure_clients", "zk_zooid_foreign_servers", "zk_zooid_same_id":
 			row.told(line)
 		case "zk_zooid_lost_entry":

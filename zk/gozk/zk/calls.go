@@ -22,83 +22,77 @@ func statOf(s zooid.Stat, err error) *Stat {
 	}
 }
 
-// Get returns a znode's data and metadata.
-func (c *Conn) Get(path string) ([]byte, *Stat, error) {
+// read makes a call that reads a znode.
+func read[T any](c *Conn, path string, call func(*zooid.Client, context.Context, string) (T, zooid.Stat, error),
+) (T, *Stat, error) {
 	client, ctx, err := c.current()
 	if err != nil {
-		return nil, nil, err
+		var none T
+		return none, nil, err
 	}
-	data, stat, err := client.Get(ctx, path)
+	v, stat, err := call(client, ctx, path)
 	err = errorOf(err)
-	return data, statOf(stat, err), err
+	return v, statOf(stat, err), err
 }
+
+// readWatched makes a call that reads a znode and sets a watch.
+func readWatched[T any](c *Conn, path string,
+	call func(*zooid.Client, context.Context, string) (T, zooid.Stat, *zooid.Watch, error),
+) (v T, _ *Stat, _ <-chan Event, _ error) {
+	client, ctx, err := c.current()
+	if err != nil {
+		return v, nil, nil, err
+	}
+	read, stat, w, err := call(client, ctx, path)
+	if err != nil {
+		return v, nil, nil, errorOf(err)
+	}
+	return read, statOf(stat, nil), c.watching(client, w), nil
+}
+
+// Get returns a znode's data and metadata.
+func (c *Conn) Get(path string) ([]byte, *Stat, error) { return read(c, path, (*zooid.Client).Get) }
 
 // GetW is like Get and also returns a channel that gets one Event when the data change or the znode is deleted.
 func (c *Conn) GetW(path string) ([]byte, *Stat, <-chan Event, error) {
-	client, ctx, err := c.current()
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	data, stat, w, err := client.GetW(ctx, path)
-	if err != nil {
-		return nil, nil, nil, errorOf(err)
-	}
-	return data, statOf(stat, nil), c.watching(client, w), nil
+	return readWatched(c, path, (*zooid.Client).GetW)
 }
 
 // Children returns the names of a znode's children, and the znode's metadata.
 func (c *Conn) Children(path string) ([]string, *Stat, error) {
-	client, ctx, err := c.current()
-	if err != nil {
-		return nil, nil, err
-	}
-	names, stat, err := client.Children(ctx, path)
-	if err = errorOf(err); err == nil && names == nil {
+	names, stat, err := read(c, path, (*zooid.Client).Children)
+	if err == nil && names == nil {
 		names = []string{}
 	}
-	return names, statOf(stat, err), err
+	return names, stat, err
 }
 
 // ChildrenW is like Children and also returns a channel that gets one Event when a child is created or deleted, or the
 // znode is deleted.
 func (c *Conn) ChildrenW(path string) ([]string, *Stat, <-chan Event, error) {
-	client, ctx, err := c.current()
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	names, stat, w, err := client.ChildrenW(ctx, path)
-	if err != nil {
-		return nil, nil, nil, errorOf(err)
-	}
-	if names == nil {
+	names, stat, events, err := readWatched(c, path, (*zooid.Client).ChildrenW)
+	if err == nil && names == nil {
 		names = []string{}
 	}
-	return names, statOf(stat, nil), c.watching(client, w), nil
+	return names, stat, events, err
 }
 
 // Exists reports whether the znode at path exists, and returns its metadata.
 func (c *Conn) Exists(path string) (bool, *Stat, error) {
-	client, ctx, err := c.current()
-	if err != nil {
-		return false, nil, err
-	}
-	stat, ok, err := client.Exists(ctx, path)
-	err = errorOf(err)
-	return ok, statOf(stat, err), err
+	return read(c, path, func(c *zooid.Client, ctx context.Context, path string) (bool, zooid.Stat, error) {
+		stat, ok, err := c.Exists(ctx, path)
+		return ok, stat, err
+	})
 }
 
 // ExistsW is like Exists and also returns a channel that gets one Event when the znode is created or deleted or its
 // data change.
 func (c *Conn) ExistsW(path string) (bool, *Stat, <-chan Event, error) {
-	client, ctx, err := c.current()
-	if err != nil {
-		return false, nil, nil, err
+	exists := func(c *zooid.Client, ctx context.Context, path string) (bool, zooid.Stat, *zooid.Watch, error) {
+		stat, ok, w, err := c.ExistsW(ctx, path)
+		return ok, stat, w, err
 	}
-	stat, ok, w, err := client.ExistsW(ctx, path)
-	if err != nil {
-		return false, nil, nil, errorOf(err)
-	}
-	return ok, statOf(stat, nil), c.watching(client, w), nil
+	return readWatched(c, path, exists)
 }
 
 // Set replaces a znode's data if its data version is version. -1 matches every version.
@@ -175,24 +169,25 @@ func (c *Conn) AddAuth(scheme string, auth []byte) error {
 	return nil
 }
 
-// modeOf returns the mode for a flag.
-func modeOf(flag int32) (zooid.CreateMode, error) {
+// modeOf returns the mode for the flag of a create at path.
+func modeOf(flag int32, path string) (zooid.CreateMode, error) {
 	mode := zooid.CreateMode(flag)
 	if !mode.Valid() {
 		return 0, fmt.Errorf("invalid flag value: [%v]", flag)
+	}
+	if !validPath(path, mode) {
+		return 0, ErrInvalidPath
 	}
 	return mode, nil
 }
 
 // Create makes a znode and returns its path, to which FlagSequence appends a number.
 func (c *Conn) Create(path string, data []byte, flags int32, acl []ACL) (string, error) {
-	mode, err := modeOf(flags)
-	switch {
-	case err != nil:
+	mode, err := modeOf(flags, path)
+	if err != nil {
 		return "", err
-	case !validPath(path, mode):
-		return "", ErrInvalidPath
-	case mode.TTL():
+	}
+	if mode.TTL() {
 		return "", fmt.Errorf("Create with TTL flag disallowed: %w", ErrInvalidFlags)
 	}
 	client, ctx, err := c.current()
@@ -206,13 +201,11 @@ func (c *Conn) Create(path string, data []byte, flags int32, acl []ACL) (string,
 // CreateContainer makes a container, which the server removes once it has had children and has none left. flag must be
 // FlagContainer.
 func (c *Conn) CreateContainer(path string, data []byte, flag int32, acl []ACL) (string, error) {
-	mode, err := modeOf(flag)
-	switch {
-	case err != nil:
+	mode, err := modeOf(flag, path)
+	if err != nil {
 		return "", err
-	case !validPath(path, mode):
-		return "", ErrInvalidPath
-	case mode != zooid.ModeContainer:
+	}
+	if mode != zooid.ModeContainer {
 		return "", fmt.Errorf("CreateContainer requires container flag: %w", ErrInvalidFlags)
 	}
 	return c.Create(path, data, flag, acl)
@@ -221,13 +214,11 @@ func (c *Conn) CreateContainer(path string, data []byte, flag int32, acl []ACL) 
 // CreateTTL makes a znode that the server deletes once it has had no children and its data haven't changed for ttl,
 // which is sent in whole milliseconds. flag must be a flag with a TTL.
 func (c *Conn) CreateTTL(path string, data []byte, flag int32, acl []ACL, ttl time.Duration) (string, error) {
-	mode, err := modeOf(flag)
-	switch {
-	case err != nil:
+	mode, err := modeOf(flag, path)
+	if err != nil {
 		return "", err
-	case !validPath(path, mode):
-		return "", ErrInvalidPath
-	case !mode.TTL():
+	}
+	if !mode.TTL() {
 		return "", fmt.Errorf("CreateTTL requires TTL flag: %w", ErrInvalidFlags)
 	}
 	client, ctx, err := c.current()
