@@ -19,6 +19,7 @@ import (
 	"github.com/zooid-project/zooid/internal/apache/files"
 	"github.com/zooid-project/zooid/internal/apache/follow"
 	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/zk"
 )
@@ -360,5 +361,21 @@ func TestNoLog(t *testing.T) {
 	s.dirs = []string{t.TempDir() + "/none"}
 	if err := s.open(); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
+	}
+}
+
+// TestServerHangs: a server that doesn't answer, and has its directory still, may go on.
+func TestServerHangs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	lock, err := storage.OS{}.Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	silent := func(context.Context) (Answer, error) { return Answer{}, errors.New("no answer") }
+	if done, err := finish(&source{}, &Options{Ask: silent, Dirs: []string{dir}}, "leader"); err == nil ||
+		!strings.Contains(err.Error(), "hasn't stopped") {
+		t.Errorf("%+v, %v", done, err)
 	}
 }

@@ -47,6 +47,8 @@ type Options struct {
 	// Stopped says that the server has stopped: everything in its log counts, as at the end. It may have applied more
 	// than the log says is committed, and the observers have that already.
 	Stopped bool
+	// Held says that the caller holds the directories at the end.
+	Held bool
 }
 
 // A Progress says how far the server and the observers are.
@@ -70,6 +72,7 @@ type Done struct {
 	Znodes    int
 	Sessions  int
 	Strangers int     // sessions with passwords that Apache refuses
+	End       int64   // zxid at which the server's log ends: each term begins another epoch
 	Observers []int64 // those that have everything
 }
 
@@ -171,6 +174,15 @@ func finish(s *source, o *Options, mode string) (Done, error) {
 	if _, err := o.Ask(ctx); err == nil {
 		return Done{}, errors.New("the Zooid server still answers, and the observers would miss what it does from now on. Stop the server first, then this command")
 	}
+	if !o.Held { // a server that hangs doesn't answer, either
+		for _, dir := range o.Dirs {
+			lock, err := storage.OS{}.Lock(dir)
+			if err != nil {
+				return Done{}, fmt.Errorf("the Zooid server doesn't answer, but hasn't stopped: %w. Stop it first, then this command", err)
+			}
+			defer lock.Close()
+		}
+	}
 	if mode != "leader" && mode != "standalone" && (o.Whole == nil || !o.Whole()) {
 		return Done{}, fmt.Errorf("the server's mode was %q in its last answer, but only the leader's log is complete. Run zooid export on the leader's directory",
 			mode)
@@ -183,7 +195,8 @@ func finish(s *source, o *Options, mode string) (Done, error) {
 		return Done{}, err
 	}
 	l := s.leader
-	done := Done{Zxid: l.state.Zxid, Digest: l.state.Digest(), Znodes: l.state.Len(), Sessions: len(l.state.Sessions)}
+	done := Done{Zxid: l.state.Zxid, Digest: l.state.Digest(), Znodes: l.state.Len(), Sessions: len(l.state.Sessions),
+		End: s.tree.LastZxid()}
 	if digest := apache.ApacheDigest(s.tree); digest != done.Digest || done.Znodes != s.tree.NodeCount() {
 		return done, fmt.Errorf("the observers' tree has the digest %#x and %d znodes, but Zooid's has %#x and %d: use zooid export",
 			done.Digest, done.Znodes, digest, s.tree.NodeCount())

@@ -59,6 +59,9 @@ it again: it continues, or starts over if Zooid serves again.
                            server:
                            ssh $ZK_HOST 'cp /etc/zookeeper/ensemble.cfg /etc/zookeeper/zoo.cfg &&
                                systemctl enable --now zookeeper'
+  -stopped ID,…            you know that these Zooid servers have stopped, and that nothing starts
+                           them. It is for servers whose ports don't answer from here; one that
+                           answers is still refused
   -check                   end after step 1, with a report of what Apache can't represent
   -yes                     don't ask for confirmation before step 2
 
@@ -72,6 +75,7 @@ type returnFlags struct {
 	backFlags
 	stop, stopObserver, start string
 	observers                 []int64
+	word                      []int64 // Zooid's servers that have stopped by the operator's word
 	yes                       bool
 }
 
@@ -81,6 +85,7 @@ func (f *returnFlags) register(flags *flags) {
 	flags.StringVar(&f.stopObserver, "stop-observer", "", "")
 	flags.StringVar(&f.start, "start", "", "")
 	flags.Func("observers", "", idList(&f.observers))
+	flags.Func("stopped", "", idList(&f.word))
 	flags.BoolVar(&f.yes, "yes", false, "")
 }
 
@@ -107,10 +112,10 @@ type returnRun struct {
 	server  *config.Config
 	says    *sayer
 	journal *proof.Journal
-	whole   atomic.Bool      // the log of the server of ZOOCFG has everything; see stopFirst
-	held    *proof.Held      // that server's directories, once it has stopped
-	hosts   map[int64]string // of the observers
-	stopped time.Time        // when Zooid's servers were told to stop
+	whole   atomic.Bool // the log of the server of ZOOCFG has everything; see stopFirst
+	held    *proof.Held // that server's directories, once it has stopped
+	plan    returnPlan  // for the journal
+	stopped time.Time   // when Zooid's servers were told to stop
 }
 
 func (r *returnRun) run(ctx context.Context, s cli.Streams) (int, error) {
@@ -153,6 +158,9 @@ func (r *returnRun) carryOn(ctx context.Context, stdin io.Reader, stderr io.Writ
 	if err := r.survey(); err != nil {
 		return switchRefused, err
 	}
+	if r.plan.Before, err = r.reach(ctx); err != nil {
+		return switchRefused, fmt.Errorf("nothing was changed: %w", err)
+	}
 	if r.check {
 		return switchDone, nil
 	}
@@ -167,7 +175,7 @@ func (r *returnRun) carryOn(ctx context.Context, stdin io.Reader, stderr io.Writ
 			return switchRefused, err
 		}
 	}
-	if err := r.journal.Begin(r.try, stepStop, returnPlan{Hosts: r.hosts}); err != nil {
+	if err := r.journal.Begin(r.try, stepStop, r.plan); err != nil {
 		return switchRefused, fmt.Errorf("nothing was changed: %w", err)
 	}
 	signal.Ignore(syscall.SIGHUP)
@@ -243,7 +251,7 @@ func (r *returnRun) lead() *leadership {
 	ctx, cancel := context.WithCancel(context.Background()) // so that an interrupt doesn't end it before Zooid has stopped
 	l := &leadership{end: cancel, finished: make(chan struct{})}
 	o := r.o
-	o.Say = r.says.say
+	o.Say, o.Held = r.says.say, true
 	o.Watch = func(p back.Progress) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -301,7 +309,7 @@ func (r *returnRun) await(ctx context.Context, l *leadership) error {
 		hosts, err := l.ready(r.observers)
 		switch {
 		case err == nil:
-			r.hosts = hosts
+			r.plan.Hosts = hosts
 			r.says.say(fmt.Sprintf("the observers %d have all data", r.observers))
 			return nil
 		case errors.Is(err, errOther):
@@ -323,7 +331,7 @@ func (r *returnRun) await(ctx context.Context, l *leadership) error {
 
 // stopWhole stops the rest of Zooid's servers.
 func (r *returnRun) stopWhole(ctx context.Context) error {
-	if err := r.journal.Begin(r.try, stepWhole, returnPlan{Hosts: r.hosts}); err != nil {
+	if err := r.journal.Begin(r.try, stepWhole, r.plan); err != nil {
 		return err
 	}
 	r.stopped = time.Now()
@@ -343,12 +351,14 @@ func (r *returnRun) handOver(ctx context.Context, l *leadership) error {
 		}
 	}
 	r.says.say(l.done.String())
-	return r.stopObservers(ctx, digestLine(&l.done))
+	r.plan.Zxid, r.plan.Digest = l.done.End, digestLine(&l.done)
+	return r.stopObservers(ctx)
 }
 
-// stopObservers stops the observers. want is the line that the digest of each one's files must have.
-func (r *returnRun) stopObservers(ctx context.Context, want string) error {
-	if err := r.journal.Begin(r.try, stepObservers, returnPlan{Hosts: r.hosts, Digest: want}); err != nil {
+// stopObservers stops the observers, whose files must have the digest of the plan.
+func (r *returnRun) stopObservers(ctx context.Context) error {
+	want := r.plan.Digest
+	if err := r.journal.Begin(r.try, stepObservers, r.plan); err != nil {
 		return err
 	}
 	return r.each(ctx, r.observers, func(ctx context.Context, id int64) error {
@@ -378,7 +388,7 @@ func (r *returnRun) each(ctx context.Context, ids []int64, do func(context.Conte
 
 // apache returns the environment of a command for an Apache server.
 func (r *returnRun) apache(id int64) []string {
-	return []string{fmt.Sprintf("ZK_ID=%d", id), "ZK_HOST=" + r.hosts[id]}
+	return []string{fmt.Sprintf("ZK_ID=%d", id), "ZK_HOST=" + r.plan.Hosts[id]}
 }
 
 // startApache starts the Apache ensemble. It can be repeated.
@@ -386,7 +396,10 @@ func (r *returnRun) startApache(ctx context.Context, stderr io.Writer) (int, err
 	if ctx.Err() != nil {
 		return switchRefused, r.undone(errInterrupted)
 	}
-	if err := r.journal.Begin(r.try, stepStart, returnPlan{Hosts: r.hosts}); err != nil {
+	if err := r.stillStopped(ctx); err != nil {
+		return switchRefused, r.undone(err)
+	}
+	if err := r.journal.Begin(r.try, stepStart, r.plan); err != nil {
 		return switchRefused, r.undone(err)
 	}
 	r.says.say("last step, after which starting Zooid again is no way to undo: " + r.start)

@@ -36,7 +36,7 @@ func TestReturnCommand(t *testing.T) {
 		{"return x", 2, "want the IP addresses of the observers"},
 		{"return -from 127.0.0.1 x", 2, "-quorum and -election"},
 		{where + "x", 2, "names all Apache servers"},
-		{where + "-observers 1,x x", 2, "want the ids of the Apache servers"},
+		{where + "-observers 1,x x", 2, "want the ids of servers"},
 		{where + "-observers 1,1 x", 2, "each once"},
 		{where + "-observers 1 -stop x -start y x", 2, "-stop, -stop-observer and -start"},
 		{where + "-observers 1 -check", 2, "name the zoo.cfg"},
@@ -183,6 +183,59 @@ func TestReturnGoesOn(t *testing.T) {
 			done && code != switchRefused {
 			t.Errorf("%s: exit %d, done: %v, %v; want %q", name, code, done, err, c.says)
 		}
+	}
+}
+
+// TestReturnEnded: a Zooid server has stopped if a port that was open is closed, and none is open. Neither its command's
+// word nor silence shows that.
+func TestReturnEnded(t *testing.T) {
+	t.Parallel()
+	m := &config.Member{ID: 2, Addrs: []config.PeerAddr{{Host: "h", QuorumPort: 1}, {Host: "h", QuorumPort: 2}}}
+	const open, closed, unknown = proof.Open, proof.Closed, proof.Unknown
+	for _, c := range []struct {
+		before, after [2]proof.Port
+		known         bool
+		says          string
+	}{
+		{[2]proof.Port{open, open}, [2]proof.Port{closed, closed}, false, ""},
+		{[2]proof.Port{open, unknown}, [2]proof.Port{closed, unknown}, false, ""},
+		{[2]proof.Port{open, open}, [2]proof.Port{closed, open}, true, "something listens"},
+		{[2]proof.Port{open, unknown}, [2]proof.Port{unknown, closed}, false, "can't be checked"},
+		{[2]proof.Port{closed, closed}, [2]proof.Port{closed, closed}, false, "can't be checked"}, // as by a firewall
+		{[2]proof.Port{unknown, unknown}, [2]proof.Port{unknown, unknown}, false, "can't be checked"},
+		{[2]proof.Port{unknown, unknown}, [2]proof.Port{unknown, unknown}, true, ""}, // -stopped
+	} {
+		r := returnRun{plan: returnPlan{Before: map[string]proof.Port{"h:1": c.before[0], "h:2": c.before[1]}}}
+		err := r.ended(m, map[string]proof.Port{"h:1": c.after[0], "h:2": c.after[1]}, c.known)
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v, then %v, known %v: %v; want %q", c.before, c.after, c.known, err, c.says)
+		}
+	}
+}
+
+// TestReturnReaches: a return doesn't begin if a server's stop couldn't be seen, unless by the operator's word.
+func TestReturnReaches(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	r := returnRun{server: &config.Config{}}
+	r.server.Quorum.MyID = 1
+	r.server.Quorum.Members.Servers = []config.Member{
+		{ID: 1}, {ID: 2, Addrs: []config.PeerAddr{{Host: "127.0.0.1", QuorumPort: port}}},
+	}
+	if before, err := r.reach(t.Context()); err != nil || before[l.Addr().String()] != proof.Open {
+		t.Errorf("%v, %v", before, err)
+	}
+	l.Close()
+	if before, err := r.reach(t.Context()); err == nil || !strings.Contains(err.Error(), "-stopped 2") {
+		t.Errorf("nobody listens: %v, %v", before, err)
+	}
+	r.word = []int64{2}
+	if before, err := r.reach(t.Context()); err != nil || before[l.Addr().String()] != proof.Closed {
+		t.Errorf("by the operator's word: %v, %v", before, err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/apache/proof"
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/tool/txnlog"
 )
 
 // The steps of a return in its journal, which is in Zooid's dataDir, in addition to those that a switch has too.
@@ -32,8 +33,10 @@ const (
 
 // returnPlan holds the data for continuing from a step.
 type returnPlan struct {
-	Hosts  map[int64]string // of the observers
-	Digest string           // the line of their digest, from stepObservers on
+	Hosts  map[int64]string      // of the observers
+	Before map[string]proof.Port // the Zooid servers' ports before the first stop
+	Zxid   int64                 // of the leader when the others had stopped; from stepObservers on, of the end of its log
+	Digest string                // the line of the observers' digest, from stepObservers on
 }
 
 // The files of a return in Zooid's dataDir.
@@ -94,9 +97,15 @@ func (r *returnRun) goOn(ctx context.Context, before proof.Record,
 	if err := r.othersStopped(ctx); err != nil {
 		return switchRefused, true, err
 	}
-	r.hosts, r.stopped = p.Hosts, time.Now()
+	r.plan, r.stopped = p, time.Now()
 	r.whole.Store(true)
 	if before.Step == stepStart {
+		if err = r.hold(); err == nil {
+			err = r.unserved(before.Step)
+		}
+		if err != nil {
+			return switchRefused, true, err
+		}
 		code, err := r.startApache(ctx, stderr)
 		return code, true, err
 	}
@@ -104,9 +113,15 @@ func (r *returnRun) goOn(ctx context.Context, before proof.Record,
 		r.zooids()))
 	if before.Step == stepObservers {
 		if err = r.stopRest(ctx); err == nil {
-			err = r.stopObservers(ctx, p.Digest)
+			err = r.unserved(before.Step)
+		}
+		if err == nil {
+			err = r.stopObservers(ctx)
 		}
 	} else if err = r.stopWhole(ctx); err == nil {
+		err = r.unserved(before.Step)
+	}
+	if err == nil && before.Step == stepWhole {
 		r.o.Stopped = true
 		lead := r.lead()
 		defer lead.end()
@@ -119,6 +134,65 @@ func (r *returnRun) goOn(ctx context.Context, before proof.Record,
 	}
 	code, err = r.startApache(ctx, stderr)
 	return code, true, err
+}
+
+// unserved returns an error if Zooid's servers have run since a step at which a return was cut short. They don't answer
+// now, but may have in between, as after an undo; what they acknowledged then isn't on the observers, or not in this
+// server's log. A server that serves has been elected, and its term begins an epoch in its log. The caller holds the
+// directories.
+func (r *returnRun) unserved(step string) error {
+	t, _, err := txnlog.Newest(txnlog.Options{Dirs: r.o.Dirs, Reconfigure: r.program.Reconfigure})
+	if err != nil {
+		return fmt.Errorf("check whether Zooid has served since: %w", err)
+	}
+	was, is := r.plan.Zxid, t.LastZxid()
+	if is == was || step == stepWhole && is>>32 == was>>32 {
+		return nil
+	}
+	err = fmt.Errorf("the Zooid servers have served since: the log was at zxid %#x then, and ends at %#x", uint64(was), uint64(is))
+	if step == stepStart {
+		return fmt.Errorf("%w. Apache's servers may have served, too. Compare them (zooid migrate compare), decide which are to go on, and keep the others stopped. For Zooid's, remove %s",
+			err, filepath.Join(r.server.Storage.DataDir, returnJournal))
+	}
+	return fmt.Errorf("%w. Start all Zooid servers, then run this command again; it starts over", err)
+}
+
+// reach returns what is known about the other Zooid servers' ports before they are stopped. It fails if the stop of one
+// couldn't be seen later: where a port doesn't answer now, its silence then proves nothing.
+func (r *returnRun) reach(ctx context.Context) (map[string]proof.Port, error) {
+	before := map[string]proof.Port{}
+	for i := range r.server.Quorum.Members.Servers {
+		m := &r.server.Quorum.Members.Servers[i]
+		if m.ID == r.server.Quorum.MyID {
+			continue
+		}
+		at := quorumPorts(m)
+		open := false
+		for address, port := range proof.Probe(ctx, at) { // any of them
+			before[address] = port
+			open = open || port == proof.Open
+		}
+		if !open && !slices.Contains(r.word, m.ID) {
+			return nil, fmt.Errorf("nothing answers on the ports %v of the Zooid server %d, so it couldn't be seen that it stops. Start it, or let it be reached; or if you know that it has stopped and nothing starts it, give -stopped %[2]d",
+				at, m.ID)
+		}
+	}
+	return before, nil
+}
+
+// stillStopped returns an error unless the other Zooid servers are still known to have stopped: something may have
+// started them again, and a majority of them serves without this command's server.
+func (r *returnRun) stillStopped(ctx context.Context) error {
+	for i := range r.server.Quorum.Members.Servers {
+		m := &r.server.Quorum.Members.Servers[i]
+		if m.ID == r.server.Quorum.MyID {
+			continue
+		}
+		if err := r.ended(m, proof.Probe(ctx, quorumPorts(m)), slices.Contains(r.word, m.ID)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // othersStopped returns an error if another Zooid server runs, though this command's, which was stopped last, doesn't:
@@ -229,6 +303,7 @@ func (r *returnRun) stopFirst(ctx context.Context) error {
 			since = time.Now()
 		}
 		if leading && (time.Since(since) > leads || a.Mode == "standalone") {
+			r.plan.Zxid = a.Zxid
 			r.whole.Store(true)
 			return nil
 		}
@@ -254,12 +329,17 @@ func (r *returnRun) stopRest(ctx context.Context) error {
 	if err := r.stopAll(ctx, []config.Member{own}); err != nil {
 		return err
 	}
+	return r.hold()
+}
+
+// hold takes the directories of this command's server, which shows that it has stopped.
+func (r *returnRun) hold() error {
 	held, err := proof.Hold(r.o.Dirs...)
 	for end := time.Now().Add(closePatience); err != nil && time.Now().Before(end); held, err = proof.Hold(r.o.Dirs...) {
 		time.Sleep(awaitPoll)
 	}
 	if err != nil {
-		return fmt.Errorf("the Zooid server %d was reported stopped, but a process uses its directory: %w", own.ID, err)
+		return fmt.Errorf("the Zooid server in the zoo.cfg should have stopped, but a process uses its directory: %w", err)
 	}
 	r.held = held
 	return nil
@@ -282,7 +362,6 @@ const closePatience = 2 * time.Second
 // stopOne runs the operator's command for a Zooid server.
 func (r *returnRun) stopOne(ctx context.Context, m *config.Member) error {
 	at := quorumPorts(m)
-	before := proof.Probe(ctx, at)
 	if _, err := runFor(ctx, r.stop, stopTimeout, zooidServer(m)); err != nil {
 		return fmt.Errorf("stop the Zooid server %d: %w", m.ID, err)
 	}
@@ -291,14 +370,25 @@ func (r *returnRun) stopOne(ctx context.Context, m *config.Member) error {
 		func(address string) bool { return after[address] == proof.Open }); after = proof.Probe(ctx, at) {
 		time.Sleep(awaitPoll)
 	}
-	for _, address := range at {
+	// That this command's own server has stopped is shown by its directories.
+	return r.ended(m, after, m.ID == r.server.Quorum.MyID || slices.Contains(r.word, m.ID))
+}
+
+// ended returns an error unless a Zooid server is known to have stopped: one of its ports, which was open before the
+// first stop, is closed, and none is open. Its command's word isn't enough, nor is a port's silence. known says that it
+// is known otherwise.
+func (r *returnRun) ended(m *config.Member, after map[string]proof.Port, known bool) error {
+	for address, port := range after { // any of them
 		switch {
-		case after[address] == proof.Open:
+		case port == proof.Open:
 			return fmt.Errorf("the Zooid server %d was reported stopped, but something listens on its port %s", m.ID, address)
-		case after[address] == proof.Unknown && before[address] == proof.Open:
-			return fmt.Errorf("the Zooid server %d was reported stopped, but its port %s can't be checked any more",
-				m.ID, address)
+		case port == proof.Closed && r.plan.Before[address] == proof.Open:
+			known = true
 		}
 	}
-	return nil
+	if known || len(after) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the Zooid server %d was reported stopped, but its ports %v can't be checked any more. If you know that it has stopped and nothing starts it, give -stopped %[1]d",
+		m.ID, quorumPorts(m))
 }

@@ -192,6 +192,11 @@ func (r *switchRun) seeds(ctx context.Context, snapshot string, digest uint64, s
 
 // orderAll has each other voter of the new ensemble obey an order, all at once. Each must confirm it with a line.
 func (r *switchRun) orderAll(ctx context.Context, order apache.SeedOrder, snapshot, confirms string) error {
+	return errors.Join(r.orderEach(ctx, order, snapshot, confirms)...)
+}
+
+// orderEach is orderAll, and returns the error of each, or nil.
+func (r *switchRun) orderEach(ctx context.Context, order apache.SeedOrder, snapshot, confirms string) []error {
 	others := r.others()
 	errs := make([]error, len(others))
 	var wg sync.WaitGroup
@@ -203,7 +208,7 @@ func (r *switchRun) orderAll(ctx context.Context, order apache.SeedOrder, snapsh
 		})
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	return errs
 }
 
 // verb says what an order does to a server.

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -263,7 +265,9 @@ func (r *switchRun) carryOut(ctx context.Context, copied *follow.Follower, end f
 		err = errInterrupted
 	}
 	if err == nil {
-		err = r.journal.Begin(r.try, stepRelease, releasePlan{Zxid: made.Zxid, Stopped: r.stopped})
+		err = r.journal.Begin(r.try, stepRelease, releasePlan{
+			Zxid: made.Zxid, Stopped: r.stopped, Closed: slices.Sorted(maps.Keys(r.closed)), Seeded: r.seed != "",
+		})
 	}
 	if err != nil {
 		return switchRefused, fmt.Errorf("%w\nTo undo: start Apache's servers again. They have all data, and nothing was started on the Zooid server%s",

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/apache"
@@ -44,6 +45,8 @@ type stopPlan struct {
 type releasePlan struct {
 	Zxid    int64 // of the copy
 	Stopped time.Time
+	Closed  []string // election ports of Apache's servers that had stopped
+	Seeded  bool     // other servers have the data too
 }
 
 // The files of a switch next to the copy.
@@ -121,7 +124,7 @@ func (r *switchRun) undoLast(ctx context.Context, before proof.Record, o *apache
 	case "":
 		return switchRefused, errors.New("there is no interrupted try; nothing was changed")
 	case stepRelease:
-		return switchRefused, errors.New("the new servers were released and may have served: run the command without -undo to resume it. The way back from here is zooid export (docs/migration.md)")
+		return r.undoRelease(ctx, before, o)
 	}
 	r.try = before.Try
 	if r.seed != "" {
@@ -139,6 +142,52 @@ func (r *switchRun) undoLast(ctx context.Context, before proof.Record, o *apache
 	if left != "" {
 		return switchRefused, nil
 	}
+	return switchDone, nil
+}
+
+// undoRelease undoes a try that had begun to release the new servers, if none can have served: this one isn't released,
+// which comes last, and of the others fewer than a majority may have been.
+func (r *switchRun) undoRelease(ctx context.Context, before proof.Record, o *apache.ImportOptions) (int, error) {
+	served := errors.New("the new servers were released and may have served: run the command without -undo to resume it. The way back from here is zooid export (docs/migration.md)")
+	var plan releasePlan
+	if err := json.Unmarshal(before.Data, &plan); err != nil {
+		return switchRefused, fmt.Errorf("read the journal: %w", err)
+	}
+	r.try = before.Try
+	m, err := proof.FindMark(o.Dir)
+	switch {
+	case err != nil:
+		return switchRefused, err
+	case m == nil || m.Try != r.try:
+		return switchRefused, served
+	case plan.Seeded && r.seed == "":
+		return switchRefused, errors.New("the try was made with -seed: give it with -undo, too")
+	}
+	held, err := proof.Hold(o.Dir, o.LogDir)
+	if err != nil {
+		return switchRefused, err
+	}
+	defer held.Release()
+	left := ""
+	if plan.Seeded {
+		errs := r.orderEach(ctx, apache.SeedOrder{Do: apache.SeedDrop, Try: string(r.try)}, "", droppedLine(r.try))
+		errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+		if 2*len(errs) > len(voters(r.server)) {
+			return switchRefused, fmt.Errorf("%w\n%w", errors.Join(errs...), served)
+		}
+		if err := errors.Join(errs...); err != nil {
+			left = fmt.Sprintf(".\nThese servers may be released. They are too few to have served: stop them, and empty their data directories. %v",
+				err)
+		}
+	}
+	r.dropTails()
+	if err := dropOf(o.Dir, r.try); err != nil {
+		return switchRefused, err
+	}
+	if err := r.journal.End(r.try, stepUndone); err != nil {
+		return switchRefused, err
+	}
+	r.says.say(fmt.Sprintf("undid the try %s%s. Start Apache's servers, if they don't run: they have all data", r.try, left))
 	return switchDone, nil
 }
 
@@ -187,9 +236,14 @@ func (r *switchRun) stillClosed(ctx context.Context, s *stopPlan) (err error) {
 	for i := range s.Ensemble.Members {
 		elections = append(elections, s.Ensemble.Members[i].Election...)
 	}
+	return reopened(ctx, slices.DeleteFunc(elections, func(address string) bool { return !r.closed[address] }))
+}
+
+// reopened returns an error if something listens again on election ports that were closed. Zooid uses none.
+func reopened(ctx context.Context, elections []string) (err error) {
 	now := proof.Probe(ctx, elections)
 	for _, address := range elections {
-		if now[address] == proof.Open && r.closed[address] {
+		if now[address] == proof.Open {
 			err = errors.Join(err, fmt.Errorf("something listens on the election port %s again: Apache has been restarted",
 				address))
 		}
@@ -202,6 +256,10 @@ func (r *switchRun) release(ctx context.Context, before proof.Record, stderr io.
 	var plan releasePlan
 	if err := json.Unmarshal(before.Data, &plan); err != nil {
 		return switchRefused, fmt.Errorf("read the journal: %w", err)
+	}
+	if err := reopened(ctx, plan.Closed); err != nil {
+		return switchSilent, fmt.Errorf("an earlier try (%s, %s) had begun to release the new servers, but %w. Two ensembles would serve. If no Zooid server has served, run this command with -undo; otherwise stop Apache's servers again, whose writes since are lost to Zooid, and run this command again",
+			before.Try, before.At.Format(time.DateTime), err)
 	}
 	r.try, r.stopped = before.Try, plan.Stopped
 	r.says.say(fmt.Sprintf("an earlier try (%s, %s) had begun to release the new servers: resuming from there", r.try,

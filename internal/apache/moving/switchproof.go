@@ -26,7 +26,7 @@ func idList(ids *[]int64) func(text string) error {
 		for part := range strings.SplitSeq(text, ",") {
 			id, err := strconv.ParseInt(strings.TrimSpace(part), 10, 64)
 			if err != nil || slices.Contains(*ids, id) {
-				return fmt.Errorf("%q: want the ids of the Apache servers, each once", text)
+				return fmt.Errorf("%q: want the ids of servers, each once", text)
 			}
 			*ids = append(*ids, id)
 		}

@@ -175,6 +175,27 @@ func (w *wayBack) goBack() {
 	}
 }
 
+// TestBackBesideHungServer: a Zooid server that hangs doesn't answer, and hasn't stopped: what the observers have isn't
+// said of it.
+func TestBackBesideHungServer(t *testing.T) {
+	need(t)
+	w := newWayBack(t, "3.9.5")
+	w.startZooid()
+	w.startLead()
+	w.configure(true)
+	w.apache.start(0)
+	w.apache.start(1)
+	w.caughtUp()
+	w.zooid.cmd.Process.Signal(syscall.SIGSTOP)
+	defer w.zooid.cmd.Process.Signal(syscall.SIGCONT)
+	waitStopped(w.zooid.cmd.Process.Pid)
+	w.lead.cmd.Process.Signal(syscall.SIGINT)
+	<-w.lead.exited
+	if code := w.lead.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(w.lead.output.String(), "hasn't stopped") {
+		t.Errorf("exit code %d\n%s", code, w.lead.output)
+	}
+}
+
 // TestWayBack: Apache's observers follow a Zooid server live, through kill -9 of each of the three kinds of processes;
 // then Zooid stops, and they become an ensemble, which has every znode, and in which a session of Zooid's goes on.
 func TestWayBack(t *testing.T) {

@@ -39,11 +39,12 @@ const (
 
 // What comes then.
 const (
-	finishes  = "it finishes by itself"       // it takes no notice of a lost terminal
-	goesOn    = "the next try goes on"        // with Apache's servers stopped
-	anew      = "the next try begins anew"    // with Apache's servers started again
-	undoneNow = "undone, then begins anew"    // by itself or by -undo
-	twoUsers  = "a second command is refused" // and the first one finishes
+	finishes   = "it finishes by itself"       // it takes no notice of a lost terminal
+	goesOn     = "the next try goes on"        // with Apache's servers stopped
+	anew       = "the next try begins anew"    // with Apache's servers started again
+	undoneNow  = "undone, then begins anew"    // by itself or by -undo
+	twoUsers   = "a second command is refused" // and the first one finishes
+	apacheBack = "Apache is started again"     // the next try refuses, and it is undone, as nothing has served
 )
 
 // cuts has each step with each signal. After a SIGHUP the switch goes on. After an interrupt it undoes what it has
@@ -59,7 +60,7 @@ func cuts() (all []cut) {
 		all = append(all, cut{step, syscall.SIGHUP, finishes}, cut{step, syscall.SIGINT, goesOn},
 			cut{step, syscall.SIGKILL, goesOn}, cut{step, 0, twoUsers})
 	}
-	return all
+	return append(all, cut{atRelease, syscall.SIGKILL, apacheBack})
 }
 
 // TestSwitchCutShort cuts switches short at each step, by a lost terminal, an interrupt and kill -9, and has a second
@@ -105,6 +106,9 @@ func (c cut) try(t *testing.T, program, version string) {
 	if c.then != finishes && c.then != twoUsers && (c.step == atSeeded || c.step == atStop) {
 		z.refusesToStart(1)
 	}
+	if c.then == apacheBack {
+		c.apacheBack(e, z, dir, hang)
+	}
 	os.Remove(hang)
 	<-first.ended
 	if c.step == atTail && c.signal == syscall.SIGKILL { // the command for the last server goes on by itself
@@ -120,7 +124,7 @@ func (c cut) try(t *testing.T, program, version string) {
 	case undoneNow:
 		z.undo(e, dir)
 		fallthrough
-	case anew:
+	case anew, apacheBack:
 		for i, s := range e.servers {
 			if !runs(s.cmd.Process.Pid) {
 				e.start(i)
@@ -151,6 +155,28 @@ func (c cut) try(t *testing.T, program, version string) {
 	told.judge(z.addrs)
 }
 
+// apacheBack starts Apache's servers again when one of Zooid's may be released, which is too few to serve. A try that
+// went on would make two trees. It is undone.
+func (c cut) apacheBack(e *ensemble, z *zooids, dir, hang string) {
+	t := z.t
+	t.Helper()
+	if !awaited(func() bool { return exists(filepath.Join(z.place(2), "switch-released")) }) {
+		t.Fatal("server 3 isn't released")
+	}
+	for i := range e.servers {
+		e.start(i)
+	}
+	for _, s := range e.servers {
+		e.awaitServing(s)
+	}
+	next := z.held(e, dir, hang, "")
+	said, err := next.CombinedOutput()
+	if err == nil || !strings.Contains(string(said), "Apache has been restarted") || exists(z.pid(0)) {
+		t.Fatalf("beside Apache, the next try: %v\n%s", err, said)
+	}
+	z.undo(e, dir, 2)
+}
+
 // held is zooid migrate switch, which waits at a step as long as the file hang exists, that it makes there.
 func (z *zooids) held(e *ensemble, dir, hang, step string) *exec.Cmd {
 	wait := func(at, only string) string {
@@ -179,8 +205,8 @@ func (z *zooids) held(e *ensemble, dir, hang, step string) *exec.Cmd {
 		dir, z.config(0))
 }
 
-// undo runs zooid migrate switch -undo.
-func (z *zooids) undo(e *ensemble, dir string) {
+// undo runs zooid migrate switch -undo. The servers that it says are released are emptied by hand.
+func (z *zooids) undo(e *ensemble, dir string, released ...int) {
 	t := z.t
 	t.Helper()
 	var out []byte
@@ -191,6 +217,17 @@ func (z *zooids) undo(e *ensemble, dir string) {
 		return err == nil || !strings.Contains(string(out), "another process holds")
 	}) || !strings.Contains(string(out), "undid the try") {
 		t.Errorf("-undo:\n%s", out)
+	}
+	for _, i := range released {
+		if !strings.Contains(string(out), "They are too few to have served") {
+			t.Errorf("-undo doesn't say that server %d is released:\n%s", i+1, out)
+		}
+		files, _ := filepath.Glob(filepath.Join(z.place(i), "*"))
+		for _, file := range files {
+			if filepath.Base(file) != "myid" {
+				os.RemoveAll(file)
+			}
+		}
 	}
 	if exists(filepath.Join(dir, "switch.tails")) {
 		t.Error("-undo has left the tails")
@@ -225,6 +262,9 @@ type writer struct {
 	end  func()
 	mu   sync.Mutex
 	told []string
+	last time.Time // when it was told last
+	// longest is the longest time between two such moments, since the last call of pause.
+	longest time.Duration
 }
 
 func startWriter(t *testing.T, addrs []string) *writer {
@@ -240,7 +280,7 @@ func startWriter(t *testing.T, addrs []string) *writer {
 			one, ready := context.WithTimeout(ctx, 5*time.Second)
 			var err error
 			if c == nil {
-				c, err = zk.Open(one, strings.Join(addrs, ","), zk.Options{SessionTimeout: time.Minute})
+				c, err = zk.Open(one, strings.Join(addrs, ","), zk.Options{SessionTimeout: 2 * time.Minute})
 			}
 			path := fmt.Sprintf("/told-%d", n)
 			if err == nil {
@@ -251,6 +291,11 @@ func startWriter(t *testing.T, addrs []string) *writer {
 			case err == nil:
 				w.mu.Lock()
 				w.told = append(w.told, path)
+				if now := time.Now(); !w.last.IsZero() {
+					w.longest, w.last = max(w.longest, now.Sub(w.last)), now
+				} else {
+					w.last = now
+				}
 				w.mu.Unlock()
 				time.Sleep(2 * time.Millisecond)
 			case errors.Is(err, zk.ErrSessionExpired):
@@ -277,6 +322,14 @@ func (w *writer) await(n int) {
 	if !awaited(func() bool { return count() >= before+n }) {
 		w.t.Fatalf("clients aren't served: %d more znodes; want %d", count()-before, n)
 	}
+}
+
+// pause returns the longest time without an acknowledged write since the last call.
+func (w *writer) pause() (longest time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	longest, w.longest = w.longest, 0
+	return longest
 }
 
 // judge looks for each znode that it was told of.

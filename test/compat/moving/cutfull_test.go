@@ -22,6 +22,7 @@ const (
 	copyFull = "the copy's disk is full"
 	dataFull = "the new server's disk is full"
 	seedFull = "another new server's disk is full"
+	oldFull  = "an Apache server's disk is full"
 	apaches  = "Apache's servers are started again"
 	zooidsUp = "Zooid's servers are killed and started again"
 )
@@ -36,7 +37,7 @@ var setbacks = []setback{
 	{atSeed, copyFull, ""}, // from here on nothing is written there but lines of the journal
 	{atSeeded, copyFull, ""},
 	{atRelease, copyFull, ""},
-	{atRelease, dataFull, "resume from here"}, // the others serve, and it can't start
+	{atRelease, dataFull, ""}, // it serves what it has, and the others write
 	{atHalf, copyFull, ""},
 	{atStart, copyFull, ""},
 	{atTail, apaches, "To undo"},
@@ -44,6 +45,13 @@ var setbacks = []setback{
 	{atSeed, apaches, "To undo"},
 	{atSeeded, apaches, "To undo"},
 	{atStarted, zooidsUp, ""},
+	{atTail, oldFull, ""}, // its log is only read from then on
+	{atStop, oldFull, ""},
+	{atSeeded, dataFull, ""},
+	{atSeeded, seedFull, ""},
+	{atHalf, seedFull, ""}, // the others write
+	{atStart, dataFull, ""},
+	{atStarted, copyFull, ""},
 }
 
 // TestSwitchSetBack has a disk fill up, or servers start again, at each step of a switch, while clients write. The
@@ -70,8 +78,12 @@ func (s setback) try(t *testing.T, program, version string) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	place := map[string]string{copyFull: dir, dataFull: z.place(0), seedFull: z.place(2)}[s.what]
-	if place != "" {
+	place := map[string]string{
+		copyFull: dir, dataFull: z.place(0), seedFull: z.place(2), oldFull: e.servers[1].dir,
+	}[s.what]
+	if s.what == oldFull {
+		e.onSmallDisk(1)
+	} else if place != "" {
 		smallDisk(t, place)
 	}
 	told := startWriter(t, append(strings.Split(e.connect(), ","), z.addrs...))
@@ -184,6 +196,22 @@ func smallDisk(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// onSmallDisk gives a server an empty disk, which the others fill.
+func (e *ensemble) onSmallDisk(i int) {
+	t := e.t
+	t.Helper()
+	e.servers[i].kill()
+	config, err := os.ReadFile(e.configs[i])
+	if err != nil {
+		t.Fatal(err)
+	}
+	smallDisk(t, e.servers[i].dir)
+	if err := os.WriteFile(e.configs[i], config, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e.start(i)
 }
 
 // fill leaves no byte of a disk.

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // A slowReturn is a way back of three Zooid servers, whose commands for the stop take some seconds each, as ssh and
@@ -17,13 +17,17 @@ type slowReturn struct {
 	before, after [3]float64 // of the leader, and of the others
 	step          string     // where it is cut short, "" for nowhere
 	signal        syscall.Signal
-	befall        string // in the place of the signal: leaderFull or observersUp; it finishes then
+	befall        string // in the place of the signal, or after it
 }
 
 // What befalls a return.
 const (
-	leaderFull  = "the leader's disk is full"
-	observersUp = "an observer is killed and started again"
+	leaderFull   = "the leader's disk is full"
+	otherFull    = "another Zooid server's disk is full"
+	observerFull = "an observer's disk is full"
+	observersUp  = "an observer is killed and started again"
+	othersUp     = "Zooid's other servers are started again"
+	served       = "Zooid serves in between"
 )
 
 var slowReturns = []slowReturn{
@@ -41,12 +45,23 @@ var slowReturns = []slowReturn{
 	{step: atApache, signal: syscall.SIGHUP},
 	{step: atApache, signal: syscall.SIGKILL},
 	{step: atOwn, signal: syscall.SIGINT},
+	{step: atFirst, befall: leaderFull},
 	{step: atOwn, befall: leaderFull},
 	{step: atObserver, befall: leaderFull},
 	{step: atApache, befall: leaderFull},
+	{step: atFirst, befall: otherFull},
+	{step: atOwn, befall: otherFull},
+	{step: atFirst, befall: observerFull},
+	{step: atOwn, befall: observerFull},
+	{step: atObserver, befall: observerFull},
+	{step: atApache, befall: observerFull},
 	{step: atFirst, befall: observersUp},
 	{step: atOwn, befall: observersUp},
 	{step: atObserver, befall: observersUp},
+	{step: atOwn, befall: othersUp},
+	{step: atObserver, befall: othersUp},
+	{step: atOwn, signal: syscall.SIGKILL, befall: served},
+	{step: atObserver, signal: syscall.SIGKILL, befall: served},
 }
 
 // The steps at which a return is cut short.
@@ -77,10 +92,13 @@ func (r slowReturn) try(t *testing.T, version string) {
 	w := newWayBack(t, version)
 	z := newZooids(t, w.program, quickLimits)
 	for i := range z.servers {
-		if r.befall == leaderFull {
+		if r.befall == leaderFull || r.befall == otherFull {
 			smallDisk(t, z.place(i))
 		}
 		z.start(i)
+	}
+	if r.befall == observerFull {
+		smallDisk(t, w.apache.servers[0].dir)
 	}
 	for i := range z.servers {
 		if !awaited(func() bool { return serves(z.addrs[i]) }) {
@@ -118,44 +136,139 @@ func (r slowReturn) try(t *testing.T, version string) {
 func (r slowReturn) cut(t *testing.T, w *wayBack, z *zooids, leader int, hang string, first *watched) {
 	t.Helper()
 	first.until(r.step, func() bool { return exists(hang) })
-	switch r.befall {
-	case leaderFull:
-		fill(t, z.place(leader))
-	case observersUp:
-		w.apache.servers[0].kill()
-		w.apache.start(0)
-		w.notePid(0)
-	default:
+	disk := r.hit(t, w, z, leader)
+	if r.signal != 0 {
 		first.cmd.Process.Signal(r.signal)
 	}
-	if r.signal != syscall.SIGHUP && r.befall == "" {
+	if r.signal == syscall.SIGINT || r.signal == syscall.SIGKILL {
 		<-first.ended
 	}
 	os.Remove(hang)
 	<-first.ended
-	code := first.cmd.ProcessState.ExitCode()
-	// An observer that isn't back when Zooid has stopped ends the return, which says how to undo it.
-	undone := r.befall == observersUp && code == 1 && strings.Contains(first.out.text(), "To undo: start Zooid's servers")
-	if (r.signal == syscall.SIGHUP || r.befall != "") && !undone {
-		if code != 0 {
-			t.Fatalf("exit code %d\n%s", code, first.out.text())
+	if disk != "" {
+		os.Remove(filepath.Join(disk, ballast))
+	}
+	said, code := first.out.text(), first.cmd.ProcessState.ExitCode()
+	switch {
+	case r.signal == syscall.SIGKILL:
+		r.left(t, w, z, leader)
+	case code == 0:
+		if r.befall != othersUp && r.signal != syscall.SIGINT {
+			r.startDead(t, w)
+			return
 		}
-		return
+		fallthrough
+	case code != 1 || r.signal != syscall.SIGINT && !strings.Contains(said, "To undo: start Zooid's servers"),
+		r.signal == syscall.SIGHUP:
+		t.Fatalf("exit code %d\n%s", code, said)
 	}
-	if r.signal == syscall.SIGKILL { // the command that waited goes on by itself, and ends what it was to end
-		time.Sleep(time.Second)
+	if r.befall == served {
+		z.startDead()
+		told := startWriter(t, z.addrs)
+		told.await(20)
+		told.end()
+		for _, s := range z.servers {
+			s.kill()
+		}
+		next, err := r.command(w, z, leader, hang).CombinedOutput()
+		if err == nil || !strings.Contains(string(next), "have served since") {
+			t.Errorf("after writes to Zooid, the next try: %v\n%s", err, next)
+		}
 	}
-	if r.step == atFirst || r.signal == syscall.SIGINT || undone { // nothing is known then: Zooid goes on
-		for i, s := range z.servers {
+	// Nothing is known then, or a try was undone: Zooid goes on, and so do those of the observers that have stopped.
+	if r.step == atFirst || r.signal != syscall.SIGKILL || r.befall == served {
+		z.startDead()
+		for i, s := range w.apache.servers {
 			if !runs(s.cmd.Process.Pid) {
-				z.start(i)
+				w.apache.start(i)
+				w.notePid(i)
 			}
 		}
 		leader = z.leader()
 		w.config, w.zooid = z.config(leader), z.servers[leader]
 	}
-	if said, err := r.command(w, z, leader, hang).CombinedOutput(); err != nil {
-		t.Fatalf("the next try: %v\n%s\nthe first:\n%s", err, said, first.out.text())
+	if next, err := r.command(w, z, leader, hang).CombinedOutput(); err != nil {
+		t.Fatalf("the next try: %v\n%s\nthe first:\n%s", err, next, said)
+	}
+}
+
+// hit has something befall a return, and returns the disk that is full then.
+func (r slowReturn) hit(t *testing.T, w *wayBack, z *zooids, leader int) (disk string) {
+	t.Helper()
+	other := (leader + 1) % len(z.servers)
+	switch r.befall {
+	case leaderFull:
+		disk = z.place(leader)
+	case otherFull:
+		disk = z.place(other)
+	case observerFull:
+		disk = w.apache.servers[0].dir
+	case observersUp:
+		w.apache.servers[0].kill()
+		w.apache.start(0)
+		w.notePid(0)
+	case othersUp:
+		for i, s := range z.servers {
+			if i == leader {
+				continue
+			}
+			if !awaited(func() bool { return !runs(s.cmd.Process.Pid) }) {
+				t.Fatalf("server %d isn't stopped", i+1)
+			}
+			z.start(i)
+		}
+		if !awaited(func() bool { return serves(z.addrs[other]) }) {
+			t.Fatalf("server %d doesn't serve:\n%s", other+1, z.servers[other].output)
+		}
+	}
+	if disk != "" {
+		fill(t, disk)
+	}
+	return disk
+}
+
+// left waits for the end of what a command does that waited when its return was killed: it goes on by itself.
+func (r slowReturn) left(t *testing.T, w *wayBack, z *zooids, leader int) {
+	t.Helper()
+	done := func() bool { return true }
+	switch r.step {
+	case atFirst:
+		done = func() bool {
+			return slices.ContainsFunc(z.servers[:], func(s *server) bool { return !runs(s.cmd.Process.Pid) })
+		}
+	case atOwn:
+		done = func() bool { return !runs(z.servers[leader].cmd.Process.Pid) }
+	case atObserver:
+		done = func() bool { return !runs(w.apache.servers[0].cmd.Process.Pid) }
+	case atApache:
+		done = func() bool { return exists(w.apache.servers[1].dir + "/start.sh.pid") }
+	}
+	if !awaited(done) {
+		t.Fatalf("the command that waited %s doesn't go on", r.step)
+	}
+}
+
+// startDead starts those servers of the new ensemble again that had no room to start.
+func (r slowReturn) startDead(t *testing.T, w *wayBack) {
+	t.Helper()
+	if r.befall != observerFull {
+		return
+	}
+	script := w.apache.servers[0].dir + "/start.sh"
+	again := fmt.Sprintf("kill -9 $(cat %[1]s.pid); while kill -0 $(cat %[1]s.pid) 2>/dev/null; do sleep 0.01; done\n"+
+		"sh %[1]s >>%[1]s.log 2>&1 & echo $! >%[1]s.pid", script)
+	if out, err := exec.Command("sh", "-c", again).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// startDead starts the servers that have stopped.
+func (z *zooids) startDead() {
+	z.t.Helper()
+	for i, s := range z.servers {
+		if !runs(s.cmd.Process.Pid) {
+			z.start(i)
+		}
 	}
 }
 
@@ -186,7 +299,7 @@ func (r slowReturn) command(w *wayBack, z *zooids, leader int, hang string) *exe
 	for i, s := range w.apache.servers {
 		w.notePid(i)
 		observer += fmt.Sprintf("test $ZK_ID != %d || dir=%s\n", i+1, s.dir)
-		run := slices.Concat([]string{"exec java"}, jvm, []string{
+		run := slices.Concat([]string{"exec java"}, jvm, w.apache.options, []string{
 			"-cp", "'" + classPath(w.t, w.apache.version) + "'", "-Dzookeeper.extendedTypesEnabled=true",
 			"org.apache.zookeeper.server.quorum.QuorumPeerMain", s.dir + "/ensemble.cfg",
 		})
