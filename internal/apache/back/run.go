@@ -178,7 +178,8 @@ func finish(s *source, o *Options, mode string) (Done, error) {
 		for _, dir := range o.Dirs {
 			lock, err := storage.OS{}.Lock(dir)
 			if err != nil {
-				return Done{}, fmt.Errorf("the Zooid server doesn't answer, but hasn't stopped: %w. Stop it first, then this command", err)
+				return Done{}, fmt.Errorf("the Zooid server doesn't answer, but hasn't stopped: %w. Stop it first, then this command",
+					err)
 			}
 			defer lock.Close()
 		}

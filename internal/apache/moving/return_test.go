@@ -201,7 +201,7 @@ func TestReturnEnded(t *testing.T) {
 		{[2]proof.Port{open, unknown}, [2]proof.Port{closed, unknown}, false, ""},
 		{[2]proof.Port{open, open}, [2]proof.Port{closed, open}, true, "something listens"},
 		{[2]proof.Port{open, unknown}, [2]proof.Port{unknown, closed}, false, "can't be checked"},
-		{[2]proof.Port{closed, closed}, [2]proof.Port{closed, closed}, false, "can't be checked"}, // as by a firewall
+		{[2]proof.Port{closed, closed}, [2]proof.Port{closed, closed}, false, "can't be checked"}, // a firewall
 		{[2]proof.Port{unknown, unknown}, [2]proof.Port{unknown, unknown}, false, "can't be checked"},
 		{[2]proof.Port{unknown, unknown}, [2]proof.Port{unknown, unknown}, true, ""}, // -stopped
 	} {

@@ -191,7 +191,8 @@ func TestBackBesideHungServer(t *testing.T) {
 	waitStopped(w.zooid.cmd.Process.Pid)
 	w.lead.cmd.Process.Signal(syscall.SIGINT)
 	<-w.lead.exited
-	if code := w.lead.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(w.lead.output.String(), "hasn't stopped") {
+	if code := w.lead.cmd.ProcessState.ExitCode(); code != 1 ||
+		!strings.Contains(w.lead.output.String(), "hasn't stopped") {
 		t.Errorf("exit code %d\n%s", code, w.lead.output)
 	}
 }

@@ -53,7 +53,6 @@ var slowReturns = []slowReturn{
 	{step: atOwn, befall: otherFull},
 	{step: atFirst, befall: observerFull},
 	{step: atOwn, befall: observerFull},
-	{step: atObserver, befall: observerFull},
 	{step: atApache, befall: observerFull},
 	{step: atFirst, befall: observersUp},
 	{step: atOwn, befall: observersUp},
