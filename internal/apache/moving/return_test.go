@@ -186,8 +186,8 @@ func TestReturnGoesOn(t *testing.T) {
 	}
 }
 
-// TestReturnEnded: a Zooid server has stopped if a port that was open is closed, and none is open. Neither its command's
-// word nor silence shows that.
+// TestReturnEnded: a Zooid server has stopped if a port that was open is closed, and none is open. Neither its
+// command's word nor silence shows that.
 func TestReturnEnded(t *testing.T) {
 	t.Parallel()
 	m := &config.Member{ID: 2, Addrs: []config.PeerAddr{{Host: "h", QuorumPort: 1}, {Host: "h", QuorumPort: 2}}}
