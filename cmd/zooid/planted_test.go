@@ -192,6 +192,9 @@ func (p *plantation) offend() {
 		return c
 	}
 	super, bob := open(zk.DigestAuth("super", "planted-super")), open(zk.DigestAuth("bob", "planted-bob"))
+	if _, _, err := bob.Get(ctx, "/"); err != nil { // its login has been judged then: the first of two wins
+		p.t.Fatal(err)
+	}
 	_, _, err := open(zk.DigestAuth("bob", "planted-bob")).Get(ctx, "/")
 	if err == nil {
 		p.t.Error("bob may have a second connection")

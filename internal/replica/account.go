@@ -88,6 +88,7 @@ func (r *Replica) AccountMemory(peers, limit int64) (memory.Use, memory.Step) {
 	r.unread.limit.Store(limit)
 	m.limit.Store(max(limit, 0))
 	r.rooms.bound(limit)
+	r.unanswered.bound(limit)
 	r.closeSlow(r.now())
 	m.watches.Store(u.Watches)
 	m.rest.Store(u.Total() - u.Watches)

@@ -224,3 +224,73 @@ func TestRefusalsAreCounted(t *testing.T) {
 		}
 	}
 }
+
+// TestLargeSyncsTakeRoom: the reply to a sync repeats its path, so a long path takes room for replies as soon as it is
+// there. A client for which there is none is closed, and what is answered and read gives its room back.
+func TestLargeSyncsTakeRoom(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	const path = 300_000
+	s.r.AccountMemory(0, unreadShare*(2*path+150_000))
+	all := []*Client{s.session(), s.session(), s.session()}
+	var raw [3]pipeline
+	for i, c := range all {
+		c.TakeOutput(nil)
+		in := raw[i].request(nil, jute.OpSync, func(b []byte) []byte {
+			return jute.AppendString(b, "/"+strings.Repeat("s", path))
+		})
+		if _, err := s.receive(c, in); (err != nil) != (i == 2) {
+			t.Fatalf("sync %d: %v", i, err)
+		}
+		if i == 0 {
+			s.r.Synced(s.r.Syncs()) // it is answered, and nobody reads that
+		}
+	}
+	if all[2].Ending() == "" || s.r.meters.closedForMemory[forReplies].Value() != 1 {
+		t.Errorf("the third, for which there is no room, goes on")
+	}
+	if used := s.r.rooms.replies.Used(); used < 2*path {
+		t.Errorf("two syncs of %d bytes take room for %d", path, used)
+	}
+	s.r.Synced(s.r.Syncs())
+	for _, c := range all[:2] {
+		n := 0
+		for out, _ := c.TakeOutput(nil); out != nil; out, _ = c.TakeOutput(nil) {
+			n += len(out)
+		}
+		if n < path || c.out.echoes != 0 {
+			t.Errorf("a reply of %d bytes; room for %d is still kept", n, c.out.echoes)
+		}
+	}
+	if used := s.r.rooms.replies.Used(); used != 0 {
+		t.Errorf("room for %d bytes is taken after all has been read", used)
+	}
+	if n := s.r.unanswered.bytes(); n != 0 {
+		t.Errorf("%d bytes count as unanswered", n)
+	}
+}
+
+// TestUnansweredFollowMemory: requests that wait for their answers have a share of memory.limit together, and a request
+// larger than that doesn't wait for ever.
+func TestUnansweredFollowMemory(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	u := &s.r.unanswered
+	for _, at := range []struct {
+		limit, waits int64
+		size         int
+		held         bool
+	}{
+		{0, 0, 1 << 30, false}, {0, unansweredTotalMax - 2000, 2001, true}, {0, unansweredTotalMax - 2000, 2000, false},
+		{unreadShare << 20, 1<<20 - 2000, 2001, true}, {unreadShare << 20, 1<<20 - 2000, 2000, false},
+		{unreadShare << 20, 1<<20 - 2000, smallRequestMax, false},
+		{unreadShare << 20, 0, 5 << 20, false}, {unreadShare << 20, 1<<19 + 1, 5 << 20, true},
+	} {
+		s.r.AccountMemory(0, at.limit)
+		u.add(1, at.waits)
+		if held := u.manyBytes(at.size); held != at.held {
+			t.Errorf("limit %d: %d bytes beside %d wait: %t", at.limit, at.size, at.waits, held)
+		}
+		u.add(-1, -at.waits)
+	}
+}

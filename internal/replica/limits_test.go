@@ -11,9 +11,9 @@ import (
 func TestFullQueuesStopReading(t *testing.T) {
 	write := func(bytes int) request { return request{op: lookup(jute.OpSetData), size: bytes} }
 	now := func() int64 { return 0 }
-	never, always := &unanswered{countMax: 1 << 20, bytesMax: 1 << 30, now: now}, &unanswered{
-		countMax: -1, bytesMax: 1 << 30, now: now,
-	}
+	never, always := &unanswered{countMax: 1 << 20, now: now}, &unanswered{countMax: -1, now: now}
+	never.bytesMax.Store(1 << 30)
+	always.bytesMax.Store(1 << 30)
 	for name, q := range map[string]struct {
 		fill, drain func(*Client)
 		all         *unanswered

@@ -184,7 +184,8 @@ func New(o Options) *Replica {
 	r.levels.note()
 	r.limiter.own, r.limiter.changed = o.Limits, true
 	r.noteSizes()
-	r.unanswered.countMax, r.unanswered.bytesMax, r.unanswered.now = int64(o.MaxOutstanding), unansweredTotalMax, o.Now
+	r.unanswered.countMax, r.unanswered.now = int64(o.MaxOutstanding), o.Now
+	r.unanswered.bound(0)
 	// With this digest recorded, the first entry after the start detects a state that was already wrong.
 	r.loop.digests.note(r.tree.LastIndex(), r.tree.Digest())
 	return r

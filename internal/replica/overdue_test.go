@@ -131,7 +131,7 @@ func TestRoomIsNotAwaitedForEver(t *testing.T) {
 	s := newStage(t, Options{})
 	s.now = 1_000
 	others, c := s.session(), s.session()
-	s.r.unanswered.bytesMax = 100_000
+	s.r.unanswered.bytesMax.Store(100_000)
 	raw := pipeline{}
 	large := raw.request(nil, jute.OpCreate, creating("/l", make([]byte, 60_000), 0))
 	if _, err := s.receive(others, large); err != nil {

@@ -57,7 +57,7 @@ func (c *Client) leaveRooms() {
 
 // outputHeld returns how much memory c's output uses; c.mu is held.
 func (c *Client) outputHeld() int64 {
-	n := cap(c.out.frames) + cap(c.out.spare) + c.out.taken
+	n := cap(c.out.frames) + cap(c.out.spare) + c.out.taken + c.out.echoes
 	if c.steps.read != nil {
 		n += cap(c.steps.read.scan.Body)
 	}
@@ -78,6 +78,26 @@ func (c *Client) noteOutput() {
 	}
 	c.out.held.Note(n)
 }
+
+// roomForEcho takes room for the reply to a sync, which repeats the path of the request, and reports whether there is
+// any. If not, c is closed: no application has paths of such a length, and a sync that waited for room would keep its
+// path in memory meanwhile.
+func (r *Replica) roomForEcho(c *Client, path int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing || c.closed {
+		return false
+	}
+	if c.out.held != nil && !c.out.held.Grow(c.outputHeld()+int64(path)) {
+		r.closeForMemory(c, forReplies, c.outputHeld()+int64(path))
+		return false
+	}
+	c.out.echoes += path
+	return true
+}
+
+// isEcho reports whether q is a sync whose reply takes room.
+func (q *request) isEcho() bool { return q.isSync() && len(q.body) > outputFreeBytes }
 
 // takeRoom takes the room that c's long read needs next, and returns the read if it got it. If not, c is parked until
 // there is room. A list that has begun is dropped then, and begun again when there is room: so a waiting read holds

@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// unansweredTotalMax bounds the bytes of all clients' unanswered requests. Without a quorum these
-	// wait as long as their clients do, however many clients there are. The bound is far more than a
-	// second's worth of writes.
+	// unansweredTotalMax bounds the bytes of all clients' unanswered requests; an unreadShare of memory.limit bounds
+	// them, too. Without a quorum these wait as long as their clients do, however many clients there are. The bound is
+	// far more than a second's worth of writes.
 	unansweredTotalMax = 256 << 20
 	// smallRequestMax is the size up to which a request is admitted regardless of that
 	// bound: heartbeats, reads and small writes are bounded by their number.
@@ -32,8 +32,9 @@ const (
 // are too many, first those that send most. Its mutex may be taken while any other lock of the
 // replica is held.
 type unanswered struct {
-	countMax, bytesMax int64
-	now                func() int64 // ns
+	countMax int64
+	bytesMax atomic.Int64
+	now      func() int64 // ns
 
 	// sum holds the count in its upper bits and the bytes in the lower ones, so that a request costs
 	// one atomic operation.
@@ -67,7 +68,18 @@ func (u *unanswered) holds(n int, crowded bool) bool {
 
 // manyBytes reports whether a client with a request of the given size has to wait.
 func (u *unanswered) manyBytes(size int) bool {
-	return size > smallRequestMax && u.bytes()+int64(size) > u.bytesMax
+	most := u.bytesMax.Load()
+	return size > smallRequestMax && u.bytes()+min(int64(size), most/2) > most
+}
+
+// bound makes bytesMax follow memory.limit, which is 0 or less if there is none. A request counts as half of bytesMax
+// at most: otherwise a larger one would wait for ever.
+func (u *unanswered) bound(limit int64) {
+	most := int64(unansweredTotalMax)
+	if limit > 0 {
+		most = min(most, limit/unreadShare)
+	}
+	u.bytesMax.Store(most)
 }
 
 // await registers c for wake, because its reader is about to wait; the caller checks manyBytes
@@ -85,7 +97,7 @@ func (u *unanswered) await(c *Client) {
 // wake wakes the waiting readers once half of the bytes are free. The caller must not hold any
 // client.
 func (u *unanswered) wake() {
-	if u.waits.Load() == 0 || u.bytes() > u.bytesMax/2 {
+	if u.waits.Load() == 0 || u.bytes() > u.bytesMax.Load()/2 {
 		return
 	}
 	u.mu.Lock()

@@ -17,7 +17,7 @@ func TestUnansweredBytesOfAll(t *testing.T) {
 	t.Parallel()
 	const clients, writes, size = 40, 3, 100_000
 	s := newStage(t, Options{})
-	s.r.unanswered.bytesMax = 1 << 20
+	s.r.unanswered.bytesMax.Store(1 << 20)
 	raw := pipeline{}
 	all := make([]*Client, clients)
 	for i := range all {
@@ -41,7 +41,7 @@ func TestUnansweredBytesOfAll(t *testing.T) {
 	if received.Load() == clients {
 		t.Fatal("nobody waits")
 	}
-	if n := s.r.unanswered.bytes(); n > s.r.unanswered.bytesMax {
+	if n := s.r.unanswered.bytes(); n > s.r.unanswered.bytesMax.Load() {
 		t.Fatalf("%d bytes wait for an answer", n)
 	}
 	if _, err := s.receive(small, raw.request(nil, jute.OpCreate, creating("/small", nil, 0))); err != nil {

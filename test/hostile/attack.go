@@ -82,6 +82,8 @@ var attacks = []attack{
 		run: attackDeepEphemerals},
 	{name: "unread-lists", about: "lists of 16 MB for many connections, which read nothing, or little",
 		run: attackUnreadLists, needs: needs{memory: littleMemory}},
+	{name: "unread-syncs", about: "syncs of a path of a megabyte on many connections, whose replies nobody reads",
+		run: attackUnreadSyncs, needs: needs{memory: littleMemory}},
 	{name: "slow-requests", about: "requests of a megabyte from many connections, whose ends come byte by byte",
 		run: attackSlowRequests, needs: needs{memory: littleMemory}},
 	{name: "set-watches", about: "watches by the million, set again on many connections that come and go",

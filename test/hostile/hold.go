@@ -61,6 +61,30 @@ func attackUnreadLists(f *field) error {
 	return nil
 }
 
+// attackUnreadSyncs asks for the sync of a path of nearly a megabyte, which the reply repeats, several times on many
+// connections, and reads nothing.
+func attackUnreadSyncs(f *field) error {
+	f.workers(holders, func(i int, _ *rand.Rand) {
+		for !f.over() {
+			c := orNil(f.connect(f.addr(i), 40_000))
+			if c == nil {
+				continue
+			}
+			c.unpaced = true
+			for range 5 {
+				if c.send(jute.OpSync, jute.AppendString(nil, "/"+strings.Repeat("s", frameMax-1000))) != nil {
+					break
+				}
+			}
+			for !f.over() && c.send(jute.OpPing, nil) == nil {
+				f.sleep(drip)
+			}
+			c.close()
+		}
+	})
+	return nil
+}
+
 // attackSlowRequests sends all but the last 500 bytes of a megabyte on many connections, and then a byte now and then.
 func attackSlowRequests(f *field) error {
 	f.workers(holders, func(i int, _ *rand.Rand) {
