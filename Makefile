@@ -13,7 +13,7 @@ STAMP = -X main.buildDate=$$(date -u +%F)$(if $(VERSION), -X main.version=$(VERS
 # What build makes.
 BIN ?= bin/zooid
 
-.PHONY: build profile install release packages packages-test release-test chart-test hooks-test lint cross run gate real test steady live race compat clients fuzz sim sim-fresh mutants mutate mutate-changed torture hostile stress overload limits-cost ensemble ensemble-stop bench-compare nightly
+.PHONY: build profile install release packages packages-test release-test chart-test hooks-test lint cross run gate real test steady live race compat clients fuzz sim sim-fresh mutants mutate mutate-changed cover torture hostile stress overload limits-cost ensemble ensemble-stop bench-compare nightly
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -pgo=$(PROFILE) -ldflags "$(STAMP)" -o $(BIN) ./cmd/zooid
@@ -170,6 +170,13 @@ MUTATE_WITHIN ?= 90s
 mutate-changed:
 	-$(GO) run ./test/mutate -since $(SINCE) -budget $(MUTATE_WITHIN) $(CORE)
 
+# Which lines of the core nothing reaches: no test of a package, no simulated ensemble, no real server that is killed or used
+# by another client (docs/testing.md). PARTS="unit sim" leaves out what takes long; MOST=2 fails if more than 2 % are missed.
+PARTS ?=
+MOST ?= 100
+cover:
+	GO=$(GO) MOST=$(MOST) test/cover.sh "$$($(GO) list $(CORE) | paste -sd,)" $(PARTS)
+
 # Real processes killed, frozen, cut off and starved of disk, under load; the
 # share that CI runs. TORTURE=-long is the nightly one; -run, -seed and -kills
 # narrow it (docs/testing.md). Some of it needs root.
@@ -232,4 +239,5 @@ nightly: test hooks-test cross race compat clients
 	$(GO) test ./internal/storage -count=1 -timeout 10m -run TestPowerCutAtEveryCall -crashimages 100000
 	$(MAKE) fuzz FUZZTIME=3m
 	$(MAKE) packages packages-test release-test
+	$(MAKE) cover
 	$(MAKE) mutate MUTATE='-short -budget 3h -seed $(CYCLE)'

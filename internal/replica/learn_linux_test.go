@@ -29,7 +29,7 @@ var (
 
 const (
 	planBytesMax  = 4 << 20
-	memoryOfPages = 256 << 10 // that the first znodes, watches and buffers take, of whatever size
+	memoryOfPages = 320 << 10 // that the first znodes, watches and buffers take, of whatever size
 	costliestFile = "testdata/costliest.txt"
 
 	// workPerByteMax and memoryPerByteMax are twice what searches of minutes have found.

@@ -140,6 +140,9 @@ func work(n int, reports chan<- report) error {
 		fmt.Sprint("-sim.from=", *flagFrom), fmt.Sprint("-sim.seeds=", *flagSeeds), fmt.Sprint("-sim.seconds=", *flagSeconds),
 		fmt.Sprint("-sim.budget=", *flagBudget), fmt.Sprint("-sim.shrink=", *flagShrink), fmt.Sprint("-sim.profile=",
 			*flagProfile))
+	if dir := os.Getenv("GOCOVERDIR"); dir != "" && testing.CoverMode() != "" {
+		cmd.Args = append(cmd.Args, "-test.gocoverdir="+dir) // test/cover.sh
+	}
 	// A collection less often costs 150 MiB and saves an eighth of the time; GOGC overrides it.
 	cmd.Env = slices.Concat([]string{"GOGC=800"}, os.Environ(), []string{"GOMAXPROCS=1"})
 	out, err := cmd.StdoutPipe()
