@@ -32,7 +32,7 @@ var largePackages = map[string]int{
 	"internal/proof/check": 5300,
 	"internal/tool/cli":    7300,
 	"internal/quorum":      6420,
-	"internal/replica":     9850,
+	"internal/replica":     9900,
 	"internal/server":      5300,
 	"internal/proof/sim":   9200,
 	"internal/storage":     6550,
