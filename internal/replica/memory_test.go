@@ -15,11 +15,7 @@ func TestCostliestAddress(t *testing.T) {
 	s := newStage(t, Options{})
 	id := s.begin()
 	cheap, dear := "127.0.0.1", "127.0.0.2"
-	c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: dear}, Woken(func() {}))
-	c.input.size.Store(1 << 20)
-	s.r.mu.Lock()
-	s.r.clients[c.id] = c
-	s.r.mu.Unlock()
+	s.unconnected(dear).input.size.Store(1 << 20)
 	u := s.r.memoryUse()
 	if u.Costliest != dear || u.Input < 1<<20 {
 		t.Fatalf("the account: %+v", u)
