@@ -39,7 +39,7 @@ type Znode struct {
 	Data     []byte   // if the walk reads data; nil for a znode without
 	ACL      []zk.ACL // if the walk reads ACLs
 	Children []string // sorted
-	Err      error    // set if it may not be read
+	Err      error    // set if it can't be read; see Unreadable
 	Prune    bool     // set by the visitor: don't descend
 }
 
@@ -53,7 +53,7 @@ type Walk struct {
 	Data     bool   // read data
 	ACL      bool   // read ACLs
 	System   bool   // descend into /zookeeper
-	Tolerant bool   // visit znodes that may not be read, with err set, rather than fail
+	Tolerant bool   // visit znodes that can't be read (see Unreadable), with Err set, rather than fail
 	DepthMax int    // -1 for no limit
 }
 
@@ -164,7 +164,7 @@ func (v *visitor) next() (*Znode, error) {
 			return nil, fmt.Errorf("%s at %s: %w", v.What, r.n.Path, v.ctx.Err())
 		case Gone(r.n.Err):
 			continue
-		case r.n.Err != nil && !errors.Is(r.n.Err, zk.ErrNoAuth):
+		case r.n.Err != nil && !Unreadable(r.n.Err):
 			return nil, r.n.Err
 		}
 		return r.n, nil
@@ -236,7 +236,14 @@ func (v *visitor) wait() {
 // Gone reports whether err says that there is no such znode.
 func Gone(err error) bool { return errors.Is(err, zk.ErrNoNode) }
 
-// Unread counts znodes that a tolerant walk may not read.
+// Unreadable reports whether err says that a server doesn't let one znode be read, and nothing of the others: NoAuth, or
+// MarshallingError, which is Zooid's answer if the reply were too large, and Apache's for a znode whose ACL it has lost,
+// as 3.5 may when it starts on a snapshot that was written while clients wrote (ZOOKEEPER-3306).
+func Unreadable(err error) bool {
+	return errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrMarshallingError)
+}
+
+// Unread counts znodes that a tolerant walk can't read.
 type Unread struct {
 	Out *screen.Output
 	N   int
@@ -248,7 +255,11 @@ func (u *Unread) Skip(n *Znode) bool {
 		return false
 	}
 	u.N++
-	u.Out.Messagef("Insufficient permission : %s", u.Out.Name(n.Path))
+	if errors.Is(n.Err, zk.ErrNoAuth) {
+		u.Out.Messagef("Insufficient permission : %s", u.Out.Name(n.Path))
+	} else {
+		u.Out.Messagef("%v", n.Err)
+	}
 	return true
 }
 

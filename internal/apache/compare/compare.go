@@ -51,7 +51,7 @@ const (
 	Differs    Verdict = "differs"
 	Changing   Verdict = "changing"   // it kept changing while it was compared
 	Newer      Verdict = "newer"      // it was changed after the state that the copy has
-	Unreadable Verdict = "unreadable" // a server doesn't allow reading it
+	Unreadable Verdict = "unreadable" // a server doesn't let it be read; see subtree.Unreadable
 )
 
 // A Difference is one path at which the trees differ.

@@ -17,7 +17,7 @@ type Live struct{ c *zk.Client }
 // OpenLive returns the tree that a client sees, below its chroot if it has one.
 func OpenLive(c *zk.Client) *Live { return &Live{c} }
 
-// All walks the tree. A znode that may not be read has Err set, and its descendants are left out.
+// All walks the tree. A znode that can't be read has Err set, and its descendants are left out.
 func (l *Live) All(ctx context.Context) iter.Seq2[*Znode, error] {
 	w := subtree.NewWalk(nil, l.c, "/")
 	w.Data, w.ACL, w.System, w.Tolerant = true, true, true, true
@@ -50,7 +50,7 @@ func (l *Live) Read(ctx context.Context, path string) (*Znode, error) {
 	switch {
 	case subtree.Gone(err):
 		return nil, nil
-	case errors.Is(err, zk.ErrNoAuth):
+	case subtree.Unreadable(err):
 		z.Err = err
 	case err != nil:
 		return nil, err

@@ -258,7 +258,7 @@ func TestFollow(t *testing.T) {
 	for i, version := range tried([]string{"3.8.4", "3.9.5"}, "3.9.5") {
 		t.Run(version, func(t *testing.T) {
 			// With Apache's 500 a leader sends a snapshot to a follower that is half a second late on a fast machine.
-			e := startEnsemble(t, version, "-Dzookeeper.snapCount=2000", "-Dzookeeper.commitLogCount=100000")
+			e := startEnsemble(t, version, oneSnapshot, "-Dzookeeper.commitLogCount=100000")
 			l := startLoad(e.connect(), *firstSeed+uint64(i), true)
 			defer l.end()
 			dir := filepath.Join(t.TempDir(), "copy")

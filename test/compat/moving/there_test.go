@@ -143,6 +143,11 @@ func compareReadOuts(t *testing.T, want, have map[string]string) {
 // quietly has Apache delete nothing by itself.
 const quietly = "-Dznode.container.checkIntervalMs=3600000"
 
+// oneSnapshot has Apache write a snapshot only when it starts, while no client writes. Of one that is written meanwhile
+// it may make something else than it had acknowledged when it starts again (ZOOKEEPER-3306: 3.5.10 gives a znode the ACL
+// of another, or none); TestHistories judges these.
+const oneSnapshot = "-Dzookeeper.snapCount=1000000"
+
 // TestThereAndBack moves a tree from each version to Zooid, and from Zooid, from a running server and from its data
 // directory, to it, and compares all that clients can read. A session goes on in Zooid with its ephemeral znode.
 func TestThereAndBack(t *testing.T) {
@@ -151,7 +156,12 @@ func TestThereAndBack(t *testing.T) {
 	for i, version := range tried(versions, versions[0], versions[len(versions)-1]) {
 		t.Run(version, func(t *testing.T) {
 			dir := t.TempDir()
-			apache := startApache(t, version, dir, quietly, "-Dzookeeper.snapCount=500")
+			apache := startApache(t, version, dir, quietly, oneSnapshot)
+			l := startLoad(apache.addr, *firstSeed+uint64(i), true)
+			l.goOn(t, 1000)
+			l.end()
+			apache.kill()
+			apache = startApache(t, version, dir, quietly, oneSnapshot)
 			mine := open(t, apache, zk.Options{})
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 			defer cancel()
@@ -159,8 +169,8 @@ func TestThereAndBack(t *testing.T) {
 				[]zk.ACL{{Perms: 31, ID: zk.ID{Scheme: "world", ID: "anyone"}}}); err != nil {
 				t.Fatal(err)
 			}
-			l := startLoad(apache.addr, *firstSeed+uint64(i), true)
-			l.goOn(t, 1500)
+			l = startLoad(apache.addr, *firstSeed+50+uint64(i), true)
+			l.goOn(t, 500)
 			l.end()
 			session := mine.Detach()
 			apache.kill()
@@ -169,6 +179,10 @@ func TestThereAndBack(t *testing.T) {
 			imported := filepath.Join(t.TempDir(), "zooid")
 			told := command(t, program, "import", dir, imported)
 			t.Log(told)
+			if strings.Contains(told, "/snapshot.0 ") || !strings.Contains(told, " transactions of ") ||
+				strings.Contains(told, " 0 transactions of ") {
+				t.Error("the import is to read a snapshot and what was logged after it")
+			}
 			if now := names(t, dir); !maps.Equal(now, files) {
 				t.Errorf("Apache's directory has changed: %v instead of %v", now, files)
 			}
