@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -136,9 +134,9 @@ type switchRun struct {
 	held    *proof.Held // the directories of the server, until they are released
 	journal *proof.Journal
 	says    *sayer
-	stopped time.Time       // when Apache's servers were ordered to stop
-	seeded  []int64         // Zooid servers that may have data
-	closed  map[string]bool // election ports of the servers that have stopped
+	stopped time.Time // when Apache's servers were ordered to stop
+	seeded  []int64   // Zooid servers that may have data
+	ended   []stoppedServer
 }
 
 // Time limits for commands and servers.
@@ -266,7 +264,7 @@ func (r *switchRun) carryOut(ctx context.Context, copied *follow.Follower, end f
 	}
 	if err == nil {
 		err = r.journal.Begin(r.try, stepRelease, releasePlan{
-			Zxid: made.Zxid, Stopped: r.stopped, Closed: slices.Sorted(maps.Keys(r.closed)), Seeded: r.seed != "",
+			Zxid: made.Zxid, Stopped: r.stopped, Servers: r.ended, Seeded: r.seed != "",
 		})
 	}
 	if err != nil {

@@ -5,10 +5,8 @@ package moving
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -333,24 +331,3 @@ func TestSwitchAsks(t *testing.T) {
 type blocked struct{}
 
 func (blocked) Read([]byte) (int, error) { select {} }
-
-// TestReleaseBesideApache: a try that was cut short when it began to release the new servers doesn't go on beside an
-// Apache server that was started since.
-func TestReleaseBesideApache(t *testing.T) {
-	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	var said bytes.Buffer
-	r := &switchRun{says: &sayer{w: &said, line: terminal.NewProgress(&said)}, server: &config.Config{}}
-	data, err := json.Marshal(releasePlan{Closed: []string{l.Addr().String()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	code, err := r.release(t.Context(), proof.Record{Try: proof.NewTry(), Step: stepRelease, Data: data}, &said)
-	if code != switchSilent || err == nil || !strings.Contains(err.Error(), "Apache has been restarted") {
-		t.Errorf("%d, %v", code, err)
-	}
-}

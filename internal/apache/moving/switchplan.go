@@ -45,8 +45,8 @@ type stopPlan struct {
 type releasePlan struct {
 	Zxid    int64 // of the copy
 	Stopped time.Time
-	Closed  []string // election ports of Apache's servers that had stopped
-	Seeded  bool     // other servers have the data too
+	Servers []stoppedServer
+	Seeded  bool // other servers have the data too
 }
 
 // The files of a switch next to the copy.
@@ -230,34 +230,20 @@ func (r *switchRun) goOn(ctx context.Context, copied *follow.Follower, end func(
 	return r.carryOut(ctx, copied, end, s, o, stderr)
 }
 
-// stillClosed returns an error if Apache was started again while the data was made.
-func (r *switchRun) stillClosed(ctx context.Context, s *stopPlan) (err error) {
-	var elections []string
-	for i := range s.Ensemble.Members {
-		elections = append(elections, s.Ensemble.Members[i].Election...)
-	}
-	return reopened(ctx, slices.DeleteFunc(elections, func(address string) bool { return !r.closed[address] }))
-}
-
-// reopened returns an error if something listens again on election ports that were closed. Zooid uses none.
-func reopened(ctx context.Context, elections []string) (err error) {
-	now := proof.Probe(ctx, elections)
-	for _, address := range elections {
-		if now[address] == proof.Open {
-			err = errors.Join(err, fmt.Errorf("something listens on the election port %s again: Apache has been restarted",
-				address))
-		}
-	}
-	return err
-}
-
 // release continues a try that had begun to release the new servers.
 func (r *switchRun) release(ctx context.Context, before proof.Record, stderr io.Writer) (int, error) {
 	var plan releasePlan
 	if err := json.Unmarshal(before.Data, &plan); err != nil {
 		return switchRefused, fmt.Errorf("read the journal: %w", err)
 	}
-	if err := reopened(ctx, plan.Closed); err != nil {
+	unseen, err := reopened(ctx, plan.Servers)
+	if unseen = r.withoutWord(unseen); err == nil && len(unseen) > 0 {
+		err = fmt.Errorf("it isn't known whether Apache's servers %v have been started since: their election ports can't be reached from here. If you know that they haven't, confirm it: -stopped with the ids",
+			serverIDs(unseen))
+		return switchSilent, fmt.Errorf("an earlier try (%s, %s) had begun to release the new servers, and %w", before.Try,
+			before.At.Format(time.DateTime), err)
+	}
+	if err != nil {
 		return switchSilent, fmt.Errorf("an earlier try (%s, %s) had begun to release the new servers, but %w. Two ensembles would serve. If no Zooid server has served, run this command with -undo; otherwise stop Apache's servers again, whose writes since are lost to Zooid, and run this command again",
 			before.Try, before.At.Format(time.DateTime), err)
 	}

@@ -198,16 +198,7 @@ func (r *switchRun) sessionEnded(ctx context.Context, copied *follow.Follower) e
 func (r *switchRun) proved(e *follow.Ensemble, all map[int64]ending, at int64,
 	before, after map[string]proof.Port) (map[int64]*files.Tail, error) {
 	tails := map[int64]*files.Tail{}
-	r.closed = map[string]bool{}
-	defer func() {
-		for i := range e.Members {
-			if m := &e.Members[i]; tails[m.ID] != nil {
-				for _, address := range m.Election {
-					r.closed[address] = true
-				}
-			}
-		}
-	}()
+	r.ended = nil
 	var runs, lacks error
 	for i := range e.Members {
 		m := &e.Members[i]
@@ -230,10 +221,12 @@ func (r *switchRun) proved(e *follow.Ensemble, all map[int64]ending, at int64,
 			runs = errors.Join(runs, fmt.Errorf("server %d was reported stopped, but %v", m.ID, &v))
 		case v.Stopped():
 			tails[m.ID] = ended.tail
+			r.ended = append(r.ended, newStopped(m, before, ended.tail.Last))
 			r.says.say(fmt.Sprintf("server %d has stopped: nobody has its files open, its ports %v are closed, its log goes on from the copy to zxid %#x",
 				m.ID, ports(m), uint64(ended.tail.Last)))
 		case thisTry && slices.Contains(r.word, m.ID):
 			tails[m.ID] = ended.tail
+			r.ended = append(r.ended, newStopped(m, before, ended.tail.Last))
 			r.says.say(fmt.Sprintf("server %d has stopped by the operator's word (-stopped); %v", m.ID, &v))
 		default:
 			lacks = errors.Join(lacks, fmt.Errorf("server %d isn't known to have stopped: %v", m.ID, &v))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -36,6 +37,39 @@ func Probe(ctx context.Context, addresses []string) map[string]Port {
 	}
 	wait.Wait()
 	return all
+}
+
+// ProbeOwn is Probe for the machine of a server, on that machine. A refusal counts only from addresses that are the
+// machine's own by its kernel's list: elsewhere a firewall, or another machine, may have refused.
+func ProbeOwn(ctx context.Context, addresses []string) map[string]Port {
+	all := Probe(ctx, addresses)
+	own, err := net.InterfaceAddrs()
+	for address, port := range all { // each by itself
+		if port == Closed && (err != nil || !ownAddress(ctx, address, own)) {
+			all[address] = Unknown
+		}
+	}
+	return all
+}
+
+// ownAddress reports whether all that a host's name stands for is among the machine's own addresses.
+func ownAddress(ctx context.Context, address string, own []net.Addr) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, portPatience)
+	defer cancel()
+	ips, err := net.DefaultResolver.LookupIPAddr(ctx, host)
+	for _, ip := range ips {
+		if !ip.IP.IsLoopback() && !slices.ContainsFunc(own, func(a net.Addr) bool {
+			n, ok := a.(*net.IPNet)
+			return ok && n.IP.Equal(ip.IP)
+		}) {
+			return false
+		}
+	}
+	return err == nil && len(ips) > 0
 }
 
 func probe(ctx context.Context, address string) Port {

@@ -64,6 +64,30 @@ func TestProbe(t *testing.T) {
 	}
 }
 
+// TestProbeOwn: on a server's machine a refusal counts only from the machine's own addresses.
+func TestProbeOwn(t *testing.T) {
+	t.Parallel()
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.Close()
+	closed := gone.Addr().String()
+	if got := ProbeOwn(t.Context(), []string{closed}); got[closed] != Closed {
+		t.Errorf("%v; want closed", got)
+	}
+	_, mine, _ := net.ParseCIDR("198.51.100.0/24")
+	mine.IP = net.IPv4(198, 51, 100, 7)
+	for address, want := range map[string]bool{
+		"127.0.0.1:1": true, "[::1]:1": true, "localhost:1": true, "198.51.100.7:1": true, "198.51.100.8:1": false,
+		"[2001:db8::7]:1": false, "no-such-name.invalid:1": false, "198.51.100.7": false,
+	} {
+		if have := ownAddress(t.Context(), address, []net.Addr{mine}); have != want {
+			t.Errorf("%s is the machine's own: %t", address, have)
+		}
+	}
+}
+
 // TestHolders: a file that a process has open is found by its inode, through another path too; and what another user
 // can't see is not known.
 func TestHolders(t *testing.T) {

@@ -1,0 +1,113 @@
+//go:build unix
+
+package moving
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/zooid-project/zooid/internal/apache/files"
+	"github.com/zooid-project/zooid/internal/apache/follow"
+	"github.com/zooid-project/zooid/internal/apache/learner"
+	"github.com/zooid-project/zooid/internal/apache/proof"
+	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/tool/terminal"
+)
+
+// unreachable is an election port of which nothing is known from here (RFC 5737), whether no answer comes from there or
+// a firewall refuses.
+const unreachable = "192.0.2.1:3888"
+
+// TestReleaseBesideApache: a try that was cut short when it began to release the new servers doesn't go on beside an
+// Apache server that was started since, nor if one may have been where nobody can see it, but by the operator's word.
+func TestReleaseBesideApache(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, c := range []struct {
+		at   string
+		word []int64
+		says string
+	}{
+		{l.Addr().String(), nil, "Apache has been restarted"},
+		{l.Addr().String(), []int64{1}, "Apache has been restarted"},
+		{unreachable, nil, "isn't known whether Apache's servers [1] have been started since"},
+		{unreachable, []int64{2}, "-stopped with the ids"},
+		{unreachable, []int64{1}, "resuming from there"},
+	} {
+		var said bytes.Buffer
+		r := &switchRun{says: &sayer{w: &said, line: terminal.NewProgress(&said)}, server: &config.Config{}}
+		r.word, r.server.Storage.DataDir = c.word, filepath.Join(t.TempDir(), "none")
+		data, err := json.Marshal(releasePlan{Servers: []stoppedServer{{ID: 1, Election: []string{c.at}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, err := r.release(t.Context(), proof.Record{Try: proof.NewTry(), Step: stepRelease, Data: data}, &said)
+		if text := fmt.Sprint(said.String(), err); code != switchSilent || err == nil || !strings.Contains(text, c.says) {
+			t.Errorf("%s, %v: %d, %s; want %q", c.at, c.word, code, text, c.says)
+		}
+	}
+}
+
+// TestStillClosed: a server whose ports can't be reached from here is asked again before the new servers are released.
+func TestStillClosed(t *testing.T) {
+	t.Parallel()
+	e := follow.Ensemble{Members: []learner.Member{{ID: 1, Quorum: []string{"192.0.2.1:2888"}, Election: []string{unreachable}}}}
+	for name, c := range map[string]struct {
+		last  int64 // of the second tail; 0 for none
+		try   proof.Try
+		word  []int64
+		tails string
+		seen  bool // the port was open before the stop, and is closed
+		says  string
+	}{
+		"closed":             {seen: true},
+		"stopped":            {last: 7},
+		"started again":      {last: 8, says: "server 1 had stopped, but has been started since: its log ends at 0x8"},
+		"no answer":          {says: "its command didn't answer again"},
+		"an old answer":      {last: 7, try: proof.NewTry(), says: "its command didn't answer again"},
+		"no answer needed":   {word: []int64{1}},
+		"tails come by hand": {tails: "tails"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, said := stopping(t, "exit 3")
+			r.word, r.tails, r.ended = c.word, c.tails, []stoppedServer{{ID: 1, Election: []string{unreachable}, Last: 7}}
+			if c.seen {
+				l, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					t.Fatal(err)
+				}
+				l.Close()
+				r.ended[0].Seen, r.ended[0].Election[0] = true, l.Addr().String()
+			}
+			if c.last > 0 {
+				if c.try == "" {
+					c.try = r.try
+				}
+				file := filepath.Join(t.TempDir(), "tail")
+				line := (&proof.Testimony{Try: c.try, Last: c.last, Files: proof.Files{Known: true}}).Line()
+				if err := os.WriteFile(file, printed(t, line, &files.Tail{After: 6, Last: c.last}), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				r.stop = "cat " + file
+			}
+			err := r.stillClosed(t.Context(), &stopPlan{Ensemble: e, At: 7})
+			if (err == nil) != (c.says == "") || !strings.Contains(fmt.Sprint(err), c.says) {
+				t.Errorf("%v; want %q", err, c.says)
+			}
+			if wants := c.tails != ""; strings.Contains(said.String(), "it isn't seen") != wants {
+				t.Errorf("said %q", said)
+			}
+		})
+	}
+}
