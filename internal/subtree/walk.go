@@ -236,9 +236,9 @@ func (v *visitor) wait() {
 // Gone reports whether err says that there is no such znode.
 func Gone(err error) bool { return errors.Is(err, zk.ErrNoNode) }
 
-// Unreadable reports whether err says that a server doesn't let one znode be read, and nothing of the others: NoAuth, or
-// MarshallingError, which is Zooid's answer if the reply were too large, and Apache's for a znode whose ACL it has lost,
-// as 3.5 may when it starts on a snapshot that was written while clients wrote (ZOOKEEPER-3306).
+// Unreadable reports whether err says that a server doesn't let one znode be read, and nothing of the others: NoAuth,
+// or MarshallingError, which is Zooid's answer if the reply were too large, and Apache's for a znode whose ACL it has
+// lost, as 3.5 may when it starts on a snapshot that was written while clients wrote (ZOOKEEPER-3306).
 func Unreadable(err error) bool {
 	return errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrMarshallingError)
 }

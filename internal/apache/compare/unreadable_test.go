@@ -18,8 +18,8 @@ import (
 	"github.com/zooid-project/zooid/zktest"
 )
 
-// TestLostACL: a znode that a server answers with MarshallingError, as Apache 3.5 does if it has lost the ACL, is reported
-// as one that can't be read, and the others are compared.
+// TestLostACL: a znode that a server answers with MarshallingError, as Apache 3.5 does if it has lost the ACL, is
+// reported as one that can't be read, and the others are compared.
 func TestLostACL(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

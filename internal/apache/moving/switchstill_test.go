@@ -61,7 +61,8 @@ func TestReleaseBesideApache(t *testing.T) {
 // TestStillClosed: a server whose ports can't be reached from here is asked again before the new servers are released.
 func TestStillClosed(t *testing.T) {
 	t.Parallel()
-	e := follow.Ensemble{Members: []learner.Member{{ID: 1, Quorum: []string{"192.0.2.1:2888"}, Election: []string{unreachable}}}}
+	m := learner.Member{ID: 1, Quorum: []string{"192.0.2.1:2888"}, Election: []string{unreachable}}
+	e := follow.Ensemble{Members: []learner.Member{m}}
 	for name, c := range map[string]struct {
 		last  int64 // of the second tail; 0 for none
 		try   proof.Try

@@ -144,8 +144,8 @@ func compareReadOuts(t *testing.T, want, have map[string]string) {
 const quietly = "-Dznode.container.checkIntervalMs=3600000"
 
 // oneSnapshot has Apache write a snapshot only when it starts, while no client writes. When Apache starts again on one
-// that was written under load, it may make something else of it than it had acknowledged (ZOOKEEPER-3306: 3.5.10 gives a
-// znode the ACL of another, or none). TestHistories judges those.
+// that was written under load, it may make something else of it than it had acknowledged (ZOOKEEPER-3306: 3.5.10 gives
+// a znode the ACL of another, or none). TestHistories judges those.
 const oneSnapshot = "-Dzookeeper.snapCount=1000000"
 
 // TestThereAndBack moves a tree from each version to Zooid, and from Zooid, from a running server and from its data
