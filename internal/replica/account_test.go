@@ -225,48 +225,55 @@ func TestRefusalsAreCounted(t *testing.T) {
 	}
 }
 
-// TestLargeSyncsTakeRoom: the reply to a sync repeats its path, so a long path takes room for replies as soon as it is
-// there. A client for which there is none is closed, and what is answered and read gives its room back.
-func TestLargeSyncsTakeRoom(t *testing.T) {
+// TestLargeEchoes: while room for replies is short, a request whose reply would repeat paths of more than
+// outputFreeBytes is refused. Others are taken, and so are these once what was unread has been read.
+func TestLargeEchoes(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, Options{})
-	const path = 300_000
-	s.r.AccountMemory(0, unreadShare*(2*path+150_000))
-	all := []*Client{s.session(), s.session(), s.session()}
-	var raw [3]pipeline
-	for i, c := range all {
-		c.TakeOutput(nil)
-		in := raw[i].request(nil, jute.OpSync, func(b []byte) []byte {
-			return jute.AppendString(b, "/"+strings.Repeat("s", path))
+	long := "/" + strings.Repeat("p", outputFreeBytes)
+	multi := func(ops ...jute.MultiOp) func([]byte) []byte {
+		return func(b []byte) []byte { return jute.AppendMulti(b, ops) }
+	}
+	create := func(path string) jute.MultiOp {
+		return jute.MultiOp{Op: jute.OpCreate, Path: path, ACL: jute.WorldACL(jute.PermAll)}
+	}
+	half := long[:len(long)/2]
+	for name, c := range map[string]struct {
+		op      jute.Op
+		record  func([]byte) []byte
+		refused bool
+	}{
+		"sync":                       {jute.OpSync, deleting(long), true},
+		"create":                     {jute.OpCreate, creating(long, nil, 0), true},
+		"create2":                    {jute.OpCreate2, creating(long, nil, 0), true},
+		"multi":                      {jute.OpMulti, multi(create(half+"a"), create(half+"b")), true},
+		"multi of shorter names":     {jute.OpMulti, multi(create(half[:100]), jute.MultiOp{Op: jute.OpDelete, Path: long}), false},
+		"multi that can't be read":   {jute.OpMulti, func(b []byte) []byte { return append(b, long...) }, false},
+		"data":                       {jute.OpSetData, setting("/turn", []byte(long)), false},
+		"delete":                     {jute.OpDelete, deleting(long), false},
+		"create with much data":      {jute.OpCreate, creating("/short", []byte(long), 0), false},
+		"create that is long enough": {jute.OpCreate, creating(long[:outputFreeBytes], make([]byte, 100), 0), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, cl := pipelined(t)
+			s.rep.AccountMemory(0, unreadShare*2*outputFreeBytes)
+			other := s.rep.rooms.replies.Holder("another", nil)
+			other.Note(outputFreeBytes + 1)
+			p := &pipeline{}
+			s.send(cl, p.request(nil, c.op, c.record))
+			replies := s.repliesNow(cl)
+			if have := len(replies) == 1 && replies[0].Err == jute.ErrThrottledOp; have != c.refused {
+				t.Errorf("with little room: answered %+v", replies)
+			}
+			if !c.refused {
+				return
+			}
+			other.Note(0)
+			s.send(cl, p.request(nil, c.op, c.record))
+			if replies := s.repliesNow(cl); len(replies) > 0 {
+				t.Errorf("with room again: answered %+v", replies)
+			}
 		})
-		if _, err := s.receive(c, in); (err != nil) != (i == 2) {
-			t.Fatalf("sync %d: %v", i, err)
-		}
-		if i == 0 {
-			s.r.Synced(s.r.Syncs()) // it is answered, and nobody reads that
-		}
-	}
-	if all[2].Ending() == "" || s.r.meters.closedForMemory[forReplies].Value() != 1 {
-		t.Errorf("the third, for which there is no room, goes on")
-	}
-	if used := s.r.rooms.replies.Used(); used < 2*path {
-		t.Errorf("two syncs of %d bytes take room for %d", path, used)
-	}
-	s.r.Synced(s.r.Syncs())
-	for _, c := range all[:2] {
-		n := 0
-		for out, _ := c.TakeOutput(nil); out != nil; out, _ = c.TakeOutput(nil) {
-			n += len(out)
-		}
-		if n < path || c.out.echoes != 0 {
-			t.Errorf("a reply of %d bytes; room for %d is still kept", n, c.out.echoes)
-		}
-	}
-	if used := s.r.rooms.replies.Used(); used != 0 {
-		t.Errorf("room for %d bytes is taken after all has been read", used)
-	}
-	if n := s.r.unanswered.bytes(); n != 0 {
-		t.Errorf("%d bytes count as unanswered", n)
 	}
 }
 

@@ -67,6 +67,10 @@ func (t *readBatch) admit(op *op, body []byte) (verdict, error) {
 			return v, nil
 		}
 	}
+	if len(body) > outputFreeBytes && t.isLargeEcho(op, body) {
+		c.reader.refused = c.reader.refused || op.isWrite()
+		return noRoom, nil
+	}
 	if !op.isWrite() {
 		if !t.affords(op, body) {
 			return noRoom, nil
@@ -106,6 +110,19 @@ func (t *readBatch) affords(op *op, body []byte) bool {
 	}
 	r.memory.refused.Add(1)
 	return false
+}
+
+// isLargeEcho reports whether the reply to a request repeats large paths while room for replies is short.
+func (t *readBatch) isLargeEcho(op *op, body []byte) bool {
+	if !t.c.out.short() {
+		return false
+	}
+	t.release()
+	if echoed(op.code, body) <= outputFreeBytes {
+		return false
+	}
+	t.r.memory.refused.Add(1)
+	return true
 }
 
 // told reports whether the client has received the answers to all its requests so far.

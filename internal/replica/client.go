@@ -127,7 +127,6 @@ type output struct {
 	large      *largeBuffers  // takes buffers that are too large to be kept here
 	flushing   bool           // a goroutine is writing what it has taken
 	withheld   bool           // frames may not be written now (see uptodate.go)
-	echoes     int            // bytes of the replies to large syncs that aren't answered yet
 	held       *memory.Holder // the memory of the output; nil until registered
 }
 

@@ -83,9 +83,6 @@ func (r *Replica) finish(c *Client, req *request, zxid, now int64) {
 	r.stats.answered(c, req, zxid, now)
 	r.stats.sent.Add(1)
 	r.unanswered.add(-1, -int64(req.size))
-	if req.isEcho() {
-		c.out.echoes -= len(req.body)
-	}
 	c.unanswered.pop()
 	c.stir(now)
 	c.room.Signal()

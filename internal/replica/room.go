@@ -5,6 +5,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/memory"
 	"github.com/zooid-project/zooid/internal/metrics"
+	"github.com/zooid-project/zooid/jute"
 )
 
 // One client could make a server need unbounded memory for replies and requests, by asking for large lists without
@@ -12,7 +13,9 @@ import (
 // unreadShare of memory.limit:
 //
 //	replies  Room for a large reply is taken before its memory is; the read waits for it in its connection's queue. While
-//	         room is short, no connection with more than outputFreeBytes unread gets further replies.
+//	         room is short, no connection with more than outputFreeBytes unread gets further replies, and no request is
+//	         taken whose reply repeats paths of more than that (echoed): it can't wait for room. Those taken before have
+//	         no more bytes in their replies than they have themselves, which unanswered bounds.
 //	frames   Room for a request larger than InputFreeBytes is taken when its size is known, and the connection isn't read
 //	         until it has it.
 //
@@ -57,7 +60,7 @@ func (c *Client) leaveRooms() {
 
 // outputHeld returns how much memory c's output uses; c.mu is held.
 func (c *Client) outputHeld() int64 {
-	n := cap(c.out.frames) + cap(c.out.spare) + c.out.taken + c.out.echoes
+	n := cap(c.out.frames) + cap(c.out.spare) + c.out.taken
 	if c.steps.read != nil {
 		n += cap(c.steps.read.scan.Body)
 	}
@@ -79,25 +82,25 @@ func (c *Client) noteOutput() {
 	c.out.held.Note(n)
 }
 
-// roomForEcho takes room for the reply to a sync, which repeats the path of the request, and reports whether there is
-// any. If not, c is closed: no application has paths of such a length, and a sync that waited for room would keep its
-// path in memory meanwhile.
-func (r *Replica) roomForEcho(c *Client, path int) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closing || c.closed {
-		return false
+// echoed returns how many bytes of paths the reply to a request repeats if it succeeds: of a sync, of creates, and of
+// those in a multi.
+func echoed(code jute.Op, body []byte) (n int) {
+	switch {
+	case code == jute.OpSync, code.IsCreate():
+		path, _ := pathOnly(body)
+		return len(path)
+	case code == jute.OpMulti:
+		var d jute.Decoder
+		d.Reset(body)
+		ops, _ := jute.DecodeMulti(&d)
+		for i := range ops {
+			if ops[i].Op.IsCreate() {
+				n += len(ops[i].Path)
+			}
+		}
 	}
-	if c.out.held != nil && !c.out.held.Grow(c.outputHeld()+int64(path)) {
-		r.closeForMemory(c, forReplies, c.outputHeld()+int64(path))
-		return false
-	}
-	c.out.echoes += path
-	return true
+	return n
 }
-
-// isEcho reports whether q is a sync whose reply takes room.
-func (q *request) isEcho() bool { return q.isSync() && len(q.body) > outputFreeBytes }
 
 // takeRoom takes the room that c's long read needs next, and returns the read if it got it. If not, c is parked until
 // there is room. A list that has begun is dropped then, and begun again when there is room: so a waiting read holds

@@ -25,10 +25,6 @@ func (t *readBatch) enqueue(req *request, body []byte) error {
 	c.stats.received.Add(1)
 	r.stats.received.Add(1)
 	req.body = append([]byte(nil), body...)
-	if req.isEcho() && !r.roomForEcho(c, len(body)) {
-		r.unanswered.add(-1, -int64(req.size))
-		return ErrClosing
-	}
 	if req.isSync() {
 		c.mu.Lock()
 		req.seq = int64(r.syncs.ask(c, false))

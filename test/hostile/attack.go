@@ -84,6 +84,8 @@ var attacks = []attack{
 		run: attackUnreadLists, needs: needs{memory: littleMemory}},
 	{name: "unread-syncs", about: "syncs of a path of a megabyte on many connections, whose replies nobody reads",
 		run: attackUnreadSyncs, needs: needs{memory: littleMemory}},
+	{name: "unread-multis", about: "multis that create and delete a znode with a name of half a megabyte, unread as well",
+		run: attackUnreadMultis, needs: needs{memory: littleMemory}},
 	{name: "slow-requests", about: "requests of a megabyte from many connections, whose ends come byte by byte",
 		run: attackSlowRequests, needs: needs{memory: littleMemory}},
 	{name: "set-watches", about: "watches by the million, set again on many connections that come and go",

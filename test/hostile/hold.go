@@ -64,6 +64,26 @@ func attackUnreadLists(f *field) error {
 // attackUnreadSyncs asks for the sync of a path of nearly a megabyte, which the reply repeats, several times on many
 // connections, and reads nothing.
 func attackUnreadSyncs(f *field) error {
+	attackUnread(f, func(c *conn, _ int) error {
+		return c.send(jute.OpSync, jute.AppendString(nil, "/"+strings.Repeat("s", frameMax-1000)))
+	})
+	return nil
+}
+
+// attackUnreadMultis creates and deletes a znode whose name is half a megabyte long, which the reply repeats, several
+// times on many connections, and reads nothing.
+func attackUnreadMultis(f *field) error {
+	attackUnread(f, func(c *conn, i int) error {
+		path := fmt.Sprintf("%s/%d%s", hostileRoot, i, strings.Repeat("m", frameMax/2-1000))
+		return c.send(jute.OpMulti, jute.AppendMulti(nil, []jute.MultiOp{
+			{Op: jute.OpCreate, Path: path, ACL: jute.WorldACL(jute.PermAll)}, {Op: jute.OpDelete, Path: path, Version: -1},
+		}))
+	})
+	return nil
+}
+
+// attackUnread sends a request several times on many connections, and reads nothing.
+func attackUnread(f *field, send func(c *conn, i int) error) {
 	f.workers(holders, func(i int, _ *rand.Rand) {
 		for !f.over() {
 			c := orNil(f.connect(f.addr(i), 40_000))
@@ -72,7 +92,7 @@ func attackUnreadSyncs(f *field) error {
 			}
 			c.unpaced = true
 			for range 5 {
-				if c.send(jute.OpSync, jute.AppendString(nil, "/"+strings.Repeat("s", frameMax-1000))) != nil {
+				if send(c, i) != nil {
 					break
 				}
 			}
@@ -82,7 +102,6 @@ func attackUnreadSyncs(f *field) error {
 			c.close()
 		}
 	})
-	return nil
 }
 
 // attackSlowRequests sends all but the last 500 bytes of a megabyte on many connections, and then a byte now and then.
