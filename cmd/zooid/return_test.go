@@ -185,14 +185,14 @@ func TestReturn(t *testing.T) {
 }
 
 // TestReturnOfMembers: a server that was added by reconfig is stopped, though the zoo.cfg that zooid migrate return gets
-// is from before.
+// is from before. It is one without a vote, so that the other leads, however busy the machine is.
 func TestReturnOfMembers(t *testing.T) {
 	t.Parallel()
 	h := newHomeward(t)
 	ports := freeport.Take(t, 5)
 	lines := []string{
 		fmt.Sprintf("server.1=127.0.0.1:%d:%d;%s", ports[0], ports[1], h.client),
-		fmt.Sprintf("server.2=127.0.0.1:%d:%d;127.0.0.1:%d", ports[2], ports[3], ports[4]),
+		fmt.Sprintf("server.2=127.0.0.1:%d:%d:observer;127.0.0.1:%d", ports[2], ports[3], ports[4]),
 	}
 	h.write("secret", "a secret that is long enough for an ensemble")
 	common := "tickTime=500\ninitLimit=10\nsyncLimit=5\nstandaloneEnabled=false\nreconfigEnabled=true\nadmin.enableServer=false\n" +
