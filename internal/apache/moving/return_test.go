@@ -268,7 +268,8 @@ func TestReturnStopsDead(t *testing.T) {
 		var said bytes.Buffer
 		r := returnRun{server: &config.Config{}, says: &sayer{w: &said, line: terminal.NewProgress(&said)}}
 		r.stop, r.word = "exit 255", c.word
-		err := r.stopOne(t.Context(), &config.Member{ID: 2, Addrs: []config.PeerAddr{{Host: "127.0.0.1", QuorumPort: c.port}}})
+		m := &config.Member{ID: 2, Addrs: []config.PeerAddr{{Host: "127.0.0.1", QuorumPort: c.port}}}
+		err := r.stopOne(t.Context(), m)
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) ||
 			err == nil && !strings.Contains(said.String(), "the command failed") {
 			t.Errorf("-stopped %d: %v, %q; want %q", c.word, err, said.String(), c.says)

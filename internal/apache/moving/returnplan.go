@@ -141,9 +141,9 @@ func (r *returnRun) goOn(ctx context.Context, before proof.Record,
 	return code, true, err
 }
 
-// takeMembers takes the Zooid servers from the membership in their data. The zoo.cfg may have an older one: a server goes
-// on with a new membership even if it can't write its files, and then servers that the zoo.cfg doesn't name would serve
-// beside Apache's.
+// takeMembers takes the Zooid servers from the membership in their data. The zoo.cfg may have an older one: a server
+// goes on with a new membership even if it can't write its files, and then servers that the zoo.cfg doesn't name would
+// serve beside Apache's.
 func (r *returnRun) takeMembers(text string) error {
 	if r.plan.Members = text; text == "" {
 		return nil
