@@ -73,6 +73,7 @@ type Done struct {
 	Sessions  int
 	Strangers int     // sessions with passwords that Apache refuses
 	End       int64   // zxid at which the server's log ends: each term begins another epoch
+	Members   string  // the Zooid ensemble's membership at the end; "" for a standalone server
 	Observers []int64 // those that have everything
 }
 
@@ -198,6 +199,7 @@ func finish(s *source, o *Options, mode string) (Done, error) {
 	l := s.leader
 	done := Done{Zxid: l.state.Zxid, Digest: l.state.Digest(), Znodes: l.state.Len(), Sessions: len(l.state.Sessions),
 		End: s.tree.LastZxid()}
+	done.Members, _ = s.tree.Members()
 	if digest := apache.ApacheDigest(s.tree); digest != done.Digest || done.Znodes != s.tree.NodeCount() {
 		return done, fmt.Errorf("the observers' tree has the digest %#x and %d znodes, but Zooid's has %#x and %d: use zooid export",
 			done.Digest, done.Znodes, digest, s.tree.NodeCount())

@@ -198,7 +198,7 @@ func (r *returnRun) undone(err error) error {
 		err, r.zooids())
 }
 
-// survey reports the data that Apache can't represent.
+// survey reports the data that Apache can't represent, and takes the ensemble's membership from it.
 func (r *returnRun) survey() error {
 	t, _, err := txnlog.Newest(txnlog.Options{Dirs: r.o.Dirs, Reconfigure: r.program.Reconfigure})
 	if err != nil {
@@ -206,7 +206,8 @@ func (r *returnRun) survey() error {
 	}
 	now := apache.Survey(t)
 	tellNoForm(r.says.say, noForm(&now))
-	return nil
+	text, _ := t.Members()
+	return r.takeMembers(text)
 }
 
 // agreed returns an error unless the operator types yes.
@@ -344,6 +345,10 @@ func (r *returnRun) handOver(ctx context.Context, l *leadership) error {
 	<-l.finished
 	if l.err != nil {
 		return l.err
+	}
+	if l.done.Members != r.plan.Members {
+		return fmt.Errorf("a reconfig changed the Zooid ensemble in the meantime, from\n%s\nto\n%s", r.plan.Members,
+			l.done.Members)
 	}
 	for _, id := range r.observers {
 		if !slices.Contains(l.done.Observers, id) {

@@ -93,18 +93,22 @@ func TestReturnParts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		voters, observers, own int
+		down                   []int64
 		first, rest            string
 	}{
-		{0, 0, 0, "[]", "[]"},
-		{1, 0, 1, "[]", "[]"},
-		{2, 0, 1, "[]", "[2]"},
-		{3, 0, 2, "[1]", "[3]"},
-		{3, 2, 1, "[4 5 2]", "[3]"},
-		{4, 0, 1, "[2]", "[3 4]"},
-		{5, 0, 5, "[1 2]", "[3 4]"},
-		{7, 0, 1, "[2 3 4]", "[5 6 7]"},
+		{0, 0, 0, nil, "[]", "[]"},
+		{1, 0, 1, nil, "[]", "[]"},
+		{2, 0, 1, nil, "[]", "[2]"},
+		{3, 0, 2, nil, "[1]", "[3]"},
+		{3, 0, 1, []int64{3}, "[3]", "[2]"}, // 1 and 2 still have a majority
+		{3, 2, 1, nil, "[4 5 2]", "[3]"},
+		{4, 0, 1, nil, "[2]", "[3 4]"},
+		{5, 0, 5, nil, "[1 2]", "[3 4]"},
+		{5, 0, 1, []int64{4}, "[4 2]", "[3 5]"},
+		{7, 0, 1, nil, "[2 3 4]", "[5 6 7]"},
 	} {
 		f := returnRun{server: &config.Config{}}
+		f.word = c.down
 		f.server.Quorum.MyID = int64(c.own)
 		for id := 1; id <= c.voters+c.observers; id++ {
 			f.server.Quorum.Members.Servers = append(f.server.Quorum.Members.Servers,
@@ -118,6 +122,36 @@ func TestReturnParts(t *testing.T) {
 		if n := len(rest); c.voters > 0 && (2*(n+1) <= c.voters || 2*n > c.voters) {
 			t.Errorf("%d voters: %d are left", c.voters, n)
 		}
+	}
+}
+
+// TestReturnMembers: the servers that must stop are those of the membership in the data, not of the zoo.cfg.
+func TestReturnMembers(t *testing.T) {
+	t.Parallel()
+	const now = "server.1=a:2888:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888\nversion=200000004"
+	for _, c := range []struct {
+		text, servers, says string
+	}{
+		{now, "[1 2 3]", ""},
+		{"", "[1]", ""}, // a standalone server's
+		{"server.2=b:2888:3888\nversion=200000004", "[1]", "isn't a member"},
+		{"server.1", "[1]", "read the membership"},
+	} {
+		r := returnRun{server: &config.Config{}}
+		r.server.Quorum.MyID = 1
+		r.server.Quorum.Members.Servers = []config.Member{{ID: 1}}
+		err := r.takeMembers(c.text)
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) ||
+			fmt.Sprint(r.zooids()) != c.servers {
+			t.Errorf("%q: %v, %v; want %s and %q", c.text, r.zooids(), err, c.servers, c.says)
+		}
+	}
+	// A reconfig after the look at the membership: somebody has added a server that wasn't stopped.
+	r := returnRun{plan: returnPlan{Members: "server.1=a:2888:3888\nversion=100000002"}}
+	l := &leadership{end: func() {}, finished: make(chan struct{}), done: back.Done{Members: now}}
+	close(l.finished)
+	if err := r.handOver(t.Context(), l); err == nil || !strings.Contains(err.Error(), "a reconfig changed") {
+		t.Errorf("a reconfig in the meantime: %v", err)
 	}
 }
 
@@ -209,6 +243,36 @@ func TestReturnEnded(t *testing.T) {
 		err := r.ended(m, map[string]proof.Port{"h:1": c.after[0], "h:2": c.after[1]}, c.known)
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v, then %v, known %v: %v; want %q", c.before, c.after, c.known, err, c.says)
+		}
+	}
+}
+
+// TestReturnStopsDead: the command of a server that has stopped by the operator's word may fail, as on a dead machine;
+// that of another may not.
+func TestReturnStopsDead(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, c := range []struct {
+		word []int64
+		port int
+		says string
+	}{
+		{nil, 1, "stop the Zooid server 2: the command failed"},
+		{[]int64{2}, 1, ""},
+		{[]int64{2}, l.Addr().(*net.TCPAddr).Port, "something listens"},
+	} {
+		var said bytes.Buffer
+		r := returnRun{server: &config.Config{}, says: &sayer{w: &said, line: terminal.NewProgress(&said)}}
+		r.stop, r.word = "exit 255", c.word
+		m := &config.Member{ID: 2, Addrs: []config.PeerAddr{{Host: "127.0.0.1", QuorumPort: c.port}}}
+		err := r.stopOne(t.Context(), m)
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) ||
+			err == nil && !strings.Contains(said.String(), "the command failed") {
+			t.Errorf("-stopped %d: %v, %q; want %q", c.word, err, said.String(), c.says)
 		}
 	}
 }

@@ -37,6 +37,8 @@ type returnPlan struct {
 	Before map[string]proof.Port // the Zooid servers' ports before the first stop
 	Zxid   int64                 // of the leader when the others had stopped; from stepObservers on, of the end of its log
 	Digest string                // the line of the observers' digest, from stepObservers on
+	// Members is the ensemble's membership in the server's data; "" for a standalone server.
+	Members string
 }
 
 // The files of a return in Zooid's dataDir.
@@ -78,6 +80,9 @@ func (r *returnRun) goOn(ctx context.Context, before proof.Record,
 		before.Step))
 	if r.check && before.Step == stepStart {
 		return switchRefused, true, errors.New("it had begun to start Apache's servers. Run the command without -check to resume it")
+	}
+	if err := r.takeMembers(p.Members); err != nil {
+		return switchRefused, true, err
 	}
 	if _, err := r.o.Ask(ctx); err == nil {
 		if before.Step == stepStart {
@@ -134,6 +139,25 @@ func (r *returnRun) goOn(ctx context.Context, before proof.Record,
 	}
 	code, err = r.startApache(ctx, stderr)
 	return code, true, err
+}
+
+// takeMembers takes the Zooid servers from the membership in their data. The zoo.cfg may have an older one: a server
+// goes on with a new membership even if it can't write its files, and then servers that the zoo.cfg doesn't name would
+// serve beside Apache's.
+func (r *returnRun) takeMembers(text string) error {
+	if r.plan.Members = text; text == "" {
+		return nil
+	}
+	m, err := config.ParseMembers(text)
+	if err != nil {
+		return fmt.Errorf("read the membership in the Zooid server's data: %w", err)
+	}
+	if _, ok := m.Find(r.server.Quorum.MyID); !ok {
+		return fmt.Errorf("the Zooid server %d of the zoo.cfg isn't a member of its ensemble %d", r.server.Quorum.MyID,
+			idsOf(m.Servers))
+	}
+	r.server.Quorum.Members = m
+	return nil
 }
 
 // unserved returns an error if Zooid's servers have run since a step at which a return was cut short. They don't answer
@@ -264,9 +288,10 @@ const leads = 3 * time.Second
 const leadsPatience = time.Minute
 
 // parts divides the Zooid servers other than this command's: first are so many that each majority of the rest needs
-// this command's server, and those without a vote.
+// this command's server, and those without a vote. Those that have stopped already, by the operator's word, are among
+// them if possible: otherwise the rest would be no majority.
 func (r *returnRun) parts() (first, rest []config.Member) {
-	var voting []config.Member
+	var down, voting []config.Member
 	voters := 0
 	for _, m := range r.server.Quorum.Members.Servers {
 		switch {
@@ -274,11 +299,16 @@ func (r *returnRun) parts() (first, rest []config.Member) {
 			first = append(first, m)
 		case !m.Observer:
 			voters++
-			if m.ID != r.server.Quorum.MyID {
+			switch {
+			case m.ID == r.server.Quorum.MyID:
+			case slices.Contains(r.word, m.ID):
+				down = append(down, m)
+			default:
 				voting = append(voting, m)
 			}
 		}
 	}
+	voting = append(down, voting...)
 	n := min(max(voters-1, 0)/2, len(voting))
 	return append(first, voting[:n]...), voting[n:]
 }
@@ -363,8 +393,12 @@ const closePatience = 2 * time.Second
 // stopOne runs the operator's command for a Zooid server.
 func (r *returnRun) stopOne(ctx context.Context, m *config.Member) error {
 	at := quorumPorts(m)
+	word := slices.Contains(r.word, m.ID)
 	if _, err := runFor(ctx, r.stop, stopTimeout, zooidServer(m)); err != nil {
-		return fmt.Errorf("stop the Zooid server %d: %w", m.ID, err)
+		if err = fmt.Errorf("stop the Zooid server %d: %w", m.ID, err); !word || ctx.Err() != nil {
+			return err
+		}
+		r.says.say(err.Error() + ". It has stopped by the operator's word (-stopped)") // its machine may be dead
 	}
 	after := proof.Probe(ctx, at)
 	for end := time.Now().Add(closePatience); time.Now().Before(end) && slices.ContainsFunc(at,
@@ -372,7 +406,7 @@ func (r *returnRun) stopOne(ctx context.Context, m *config.Member) error {
 		time.Sleep(awaitPoll)
 	}
 	// That this command's own server has stopped is shown by its directories.
-	return r.ended(m, after, m.ID == r.server.Quorum.MyID || slices.Contains(r.word, m.ID))
+	return r.ended(m, after, m.ID == r.server.Quorum.MyID || word)
 }
 
 // ended returns an error unless a Zooid server is known to have stopped: one of its ports, which was open before the

@@ -108,6 +108,35 @@ func TestTailCommand(t *testing.T) {
 	}
 }
 
+// TestTailOfAnother: a tail says whose directory it is from, and that of another server proves nothing: with several
+// servers on one machine, its log may lack the last acknowledged writes.
+func TestTailOfAnother(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, files.Version2), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	log, err := files.CreateLog(dir, 7)
+	if err == nil {
+		err = errors.Join(log.Close(), os.WriteFile(filepath.Join(dir, "myid"), []byte("2\n"), 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _ := stopping(t, "")
+	tail, said, err := readTail(dir, "", proof.Request{After: 7, Try: r.try})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, another := range map[int64]bool{1: true, 2: false} {
+		e := follow.Ensemble{Members: []learner.Member{{ID: id}}}
+		_, err := r.proved(&e, map[int64]ending{id: {tail, said}}, 7, nil, nil)
+		if strings.Contains(fmt.Sprint(err), "from the directory of server 2") != another {
+			t.Errorf("server %d: %v", id, err)
+		}
+	}
+}
+
 // stopping returns flags whose -stop command is run by endings.
 func stopping(t *testing.T, stop string) (*switchRun, *bytes.Buffer) {
 	t.Helper()

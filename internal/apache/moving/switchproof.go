@@ -206,6 +206,10 @@ func (r *switchRun) proved(e *follow.Ensemble, all map[int64]ending, at int64,
 		if !ok {
 			continue
 		}
+		if said := ended.said; said != nil && said.ID != nil && *said.ID != m.ID {
+			return nil, fmt.Errorf("the tail of server %d is from the directory of server %d, by its myid: give zooid migrate tail the dataDir of the server that it is to report on ($ZK_ID)",
+				m.ID, *said.ID)
+		}
 		joined, err := ended.tail.Has(at)
 		if err != nil {
 			return nil, fmt.Errorf("read the tail of server %d: %w", m.ID, err)

@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/zooid-project/zooid/internal/apache/files"
 	"github.com/zooid-project/zooid/internal/apache/proof"
@@ -108,7 +110,9 @@ func readTail(dir, logDir string, asked proof.Request) (*files.Tail, *proof.Test
 	if err != nil {
 		return nil, nil, err
 	}
-	said := &proof.Testimony{Try: asked.Try, Last: tail.Last, Ports: proof.ProbeOwn(context.Background(), asked.Ports)}
+	said := &proof.Testimony{
+		Try: asked.Try, ID: myID(dir), Last: tail.Last, Ports: proof.ProbeOwn(context.Background(), asked.Ports),
+	}
 	if said.Files, err = unheld(dir, logDir); err != nil {
 		return nil, nil, fmt.Errorf("read the tail of %s: %w. Stop the server first", dir, err)
 	}
@@ -119,6 +123,19 @@ func readTail(dir, logDir string, asked proof.Request) (*files.Tail, *proof.Test
 		}
 	}
 	return tail, said, nil
+}
+
+// myID returns the id in a server's directory, nil if it has none.
+func myID(dir string) *int64 {
+	text, err := os.ReadFile(filepath.Join(dir, "myid"))
+	if err != nil {
+		return nil
+	}
+	id, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		return nil
+	}
+	return &id
 }
 
 // unheld says what is known about processes that have an Apache server's files open. The error names them.

@@ -13,7 +13,8 @@ import (
 // A Testimony is what is known on a server's own machine about its end. zooid migrate tail prints it before the tail.
 type Testimony struct {
 	Try   Try             `json:"try"`
-	Last  int64           `json:"last"` // zxid at which the log ends
+	ID    *int64          `json:"id,omitempty"` // in the directory's myid; nil if it has none
+	Last  int64           `json:"last"`         // zxid at which the log ends
 	Files Files           `json:"files"`
 	Ports map[string]Port `json:"ports"`
 }
