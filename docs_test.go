@@ -73,6 +73,32 @@ func TestPagesNameWhatIsThere(t *testing.T) {
 	}
 }
 
+// TestSearchesOfTheLog: the messages that docs/monitoring.md gives for searches of the log are logged.
+func TestSearchesOfTheLog(t *testing.T) {
+	code, _ := sources(t)
+	page, err := os.ReadFile("docs/monitoring.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "### Searches of the log")
+	table, _, _ = strings.Cut(table, "\n## ")
+	n := 0
+	for row := range strings.Lines(table) {
+		cells := strings.Split(row, "|")
+		if len(cells) != 4 {
+			continue
+		}
+		for _, message := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[2], -1) {
+			if n++; !strings.Contains(code, `"`+message[1]) {
+				t.Errorf("no such line is logged: %q", message[1])
+			}
+		}
+	}
+	if n < 10 {
+		t.Errorf("the table has %d messages", n)
+	}
+}
+
 // TestCommentsNameFilesThatAreThere: each Go file that a comment names is in the same folder, or named by its path from
 // there, from the root or from internal.
 func TestCommentsNameFilesThatAreThere(t *testing.T) {

@@ -80,3 +80,27 @@ func TestWrongConfigurations(t *testing.T) {
 		})
 	}
 }
+
+// TestArgumentsOfStartScripts: options for Java cause a warning, and the commands of zkServer.sh a hint.
+func TestArgumentsOfStartScripts(t *testing.T) {
+	t.Parallel()
+	options := []string{"-Xmx1g", "-javaagent:/opt/jmx.jar=7072:/etc/jmx.yml", "-agentlib:x", "-verbose:gc"}
+	cfg, code := serverConfig(options, io.Discard, io.Discard)
+	if cfg == nil || len(cfg.Warnings) != len(options) {
+		t.Fatalf("exit code %d, %+v", code, cfg)
+	}
+	for i, w := range cfg.Warnings {
+		if name, _, _ := strings.Cut(options[i], "="); w.Code != "ZD-1027" || !strings.Contains(w.String(), name) {
+			t.Errorf("%s: %v", options[i], w)
+		}
+	}
+	for args, hint := range map[string]bool{
+		"start": true, "status zoo.cfg": true, "nosuch.cfg": false, "x y": false, "start-foreground nosuch.cfg": true,
+	} {
+		var text strings.Builder
+		if cfg, code := serverConfig(strings.Fields(args), io.Discard, &text); cfg != nil || code != 2 ||
+			strings.Contains(text.String(), "zooid status zoo.cfg") != hint {
+			t.Errorf("%s: exit code %d, %s", args, code, text.String())
+		}
+	}
+}

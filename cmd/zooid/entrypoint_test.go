@@ -35,6 +35,11 @@ func TestContainer(t *testing.T) {
 	}{
 		"nothing said": {args: "2181 /data"},
 		"variables":    {env: []string{three, "ZOO_MY_ID=2"}, args: "DIR/data/zooid-entrypoint.cfg", myid: "2\n"},
+		"one variable": {env: []string{"ZOO_TICK_TIME=3000"}, args: "DIR/data/zooid-entrypoint.cfg", myid: "1\n"},
+		"one server": {
+			env:  []string{"ZOO_MY_ID=4", "ZOO_SERVERS=server.4=zoo4:2888:3888;2181"},
+			args: "DIR/data/zooid-entrypoint.cfg", myid: "4\n",
+		},
 		"a file of theirs": {
 			files: map[string]string{"conf/zoo.cfg": "initLimit=5\nsyncLimit=2\ndataDir=DIR/data\nserver.1=a:1:2;3\nserver.2=b:1:2;3\n"},
 			env:   []string{three, "ZOO_MY_ID=1"}, args: "DIR/conf/zoo.cfg", myid: "1\n",
@@ -91,6 +96,11 @@ func TestContainer(t *testing.T) {
 		want := strings.ReplaceAll(c.args, "DIR", dir)
 		if got := strings.Join(args, " "); err == nil && got != want {
 			t.Errorf("%s: runs zooid server %s, want %s", name, got, want)
+		}
+		if strings.HasSuffix(want, generatedConfig) {
+			if _, err := config.Load(want, nil); err != nil {
+				t.Errorf("%s: the server would not start: %v", name, err)
+			}
 		}
 		if text, _ := os.ReadFile(dir + "/data/myid"); c.err == "" && string(text) != c.myid {
 			t.Errorf("%s: the id is %q, want %q", name, text, c.myid)

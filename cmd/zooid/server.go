@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -248,7 +249,7 @@ func serverConfig(args []string, stdout, stderr io.Writer) (cfg *config.Config, 
 			defs = append(defs, args[i])
 		case strings.HasPrefix(a, "-D") && len(a) > 2:
 			defs = append(defs, a[2:])
-		case strings.HasPrefix(a, "-X"):
+		case slices.ContainsFunc(javaOptions, func(prefix string) bool { return strings.HasPrefix(a, prefix) }):
 			defs = append(defs, a)
 		case strings.HasPrefix(a, "-"):
 			fmt.Fprintf(stderr, "zooid server: unknown option %q\n", a)
@@ -270,10 +271,21 @@ func serverConfig(args []string, stdout, stderr io.Writer) (cfg *config.Config, 
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid server:", errorText(err))
+		if len(found) > 0 && slices.Contains(scriptCommands, found[0]) {
+			fmt.Fprintln(stderr, "  hint: zooid server zoo.cfg runs a server in the foreground; "+
+				"systemd starts and stops it (zooid docs install systemd), and zooid status zoo.cfg shows its state")
+		}
 		return nil, 2
 	}
 	return cfg, 0
 }
+
+var (
+	// javaOptions begin options that start scripts pass to Java. They are ignored with a warning, as serverHelp says.
+	javaOptions = []string{"-X", "-javaagent:", "-agentlib:", "-agentpath:", "-verbose:"}
+	// scriptCommands are the commands of Apache's zkServer.sh.
+	scriptCommands = []string{"start", "start-foreground", "stop", "restart", "status", "version", "print-cmd", "upgrade"}
+)
 
 // serverOptions converts the configuration into the server package's options.
 func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -31,7 +32,9 @@ func (l *loader) quorumRules() {
 	q := &l.c.Quorum
 	if l.c.Client.Port < 0 && l.c.Secure.Port < 0 {
 		if !q.Distributed {
-			l.fail("ZD-1004", "clientPort", "missing; add clientPort=2181 or secureClientPort")
+			if !l.anyServer || !l.portsByID() {
+				l.fail("ZD-1004", "clientPort", "missing; add clientPort=2181 or secureClientPort")
+			}
 			return
 		}
 		l.warn("ZD-1030", 0, "clientPort", "neither clientPort nor secureClientPort is given; this server serves no clients")
@@ -142,7 +145,15 @@ const (
 	idMaxWithTTL = 254
 )
 
-// readMyID reads the myid file. Only a server of an ensemble must have one.
+// portsByID reports whether the file myid, which is missing, would tell this server's client port: that of its line.
+func (l *loader) portsByID() bool {
+	c := l.c
+	return c.Quorum.MyID < 0 && c.Client.Port < 0 && c.Secure.Port < 0 &&
+		slices.ContainsFunc(c.Quorum.Members.Servers, func(m Member) bool { return !m.Client.IsZero() || !m.Secure.IsZero() })
+}
+
+// readMyID reads the myid file. A server of an ensemble must have one, and so must a single server whose client port
+// is in a server line.
 func (l *loader) readMyID() {
 	q := &l.c.Quorum
 	q.MyID = -1
@@ -155,7 +166,7 @@ func (l *loader) readMyID() {
 		l.errs = append(l.errs, &Error{Code: "ZD-1007", File: path, Line: line, Problem: fmt.Sprintf(format, args...)})
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		if q.Distributed {
+		if q.Distributed || l.portsByID() {
 			fail(0, "missing; write into it the number N of this server's server.N line, nothing else")
 		}
 		return

@@ -112,6 +112,9 @@ func (t *readBatch) request(xid int32, op *op, body []byte) error {
 	if err != nil || v == unheard {
 		return err
 	}
+	if op.code == jute.OpPing {
+		xid = jute.XidPing // Apache answers a ping with this xid, whatever the request's was
+	}
 	req := request{xid: xid, op: op, verdict: v, at: t.now}
 	if req.isRead() && t.hold() {
 		if t.waited && t.outdated() {

@@ -201,6 +201,20 @@ func TestPipelinesOfAnySize(t *testing.T) {
 	}
 }
 
+// TestPingsHaveOneXid: the answer to a ping has the xid of pings, whatever the request's was, as on Apache.
+func TestPingsHaveOneXid(t *testing.T) {
+	t.Parallel()
+	c := connect(t, open(t, Options{}).Addrs()[0].String(), 0, nil)
+	for _, xid := range []int32{jute.XidPing, 0, 7, -9} {
+		if _, err := c.conn.Write(jute.AppendRequest(nil, xid, jute.OpPing, nil)); err != nil {
+			t.Fatal(err)
+		}
+		if h, body := c.reply(); h.Xid != jute.XidPing || h.Err != jute.OK || len(body) != 0 {
+			t.Errorf("xid %d: %+v and %d bytes", xid, h, len(body))
+		}
+	}
+}
+
 // TestBadFramesEndTheConnection sends what no client sends; the connection ends
 // and others go on.
 func TestBadFramesEndTheConnection(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -28,9 +29,10 @@ func withEndpoint(port int) map[string]string {
 	}
 }
 
-// scraped returns what an endpoint shows in the text format.
-func scraped(ctx context.Context, port int) (string, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/metrics", port), nil)
+// scraped returns what an endpoint shows in the text format: of metrics of these names alone, if there are any.
+func scraped(ctx context.Context, port int, names ...string) (string, error) {
+	at := fmt.Sprintf("http://127.0.0.1:%d/metrics?%s", port, url.Values{"name[]": names}.Encode())
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
 		return "", err
 	}
@@ -50,7 +52,8 @@ func scraped(ctx context.Context, port int) (string, error) {
 var ownMetrics = regexp.MustCompile(`^(jvm|go|process)_`)
 
 // TestPrometheusOfApache scrapes Apache and Zooid, each after the same requests, and compares the names, types and
-// labels of all that Apache shows; quantiles aside, of which Zooid shows those of Apache 3.10 too.
+// labels of all that Apache shows, and the names shown to a scrape that selects some; quantiles aside, of which Zooid
+// shows those of Apache 3.10 too.
 func TestPrometheusOfApache(t *testing.T) {
 	reference, subject := programs(t)
 	if reference.Name == Apache39 { // its endpoint is a part of its own
@@ -96,7 +99,13 @@ func endpointOf(t *testing.T, p Program) map[string]string {
 	if err != nil {
 		t.Fatalf("%s: %v", p.Name, err)
 	}
-	return shownBy(text)
+	selected, err := scraped(ctx, port, "znode_count", "updatelatency_count", "nosuch")
+	if err != nil {
+		t.Fatalf("%s: %v", p.Name, err)
+	}
+	shown := shownBy(text)
+	shown["by name[]"] = fmt.Sprint(slices.Sorted(maps.Keys(shownBy(selected))))
+	return shown
 }
 
 var (

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/zooid-project/zooid/internal/metrics"
@@ -33,8 +35,8 @@ type Options struct {
 // scrapesMax bounds concurrent scrapes: two Prometheus servers, and some by hand. Further ones get 503.
 const scrapesMax = 4
 
-// Handler answers GET and HEAD with all metrics: in OpenMetrics if the client prefers that, and compressed with gzip
-// if it accepts that. The names are the same in both formats.
+// Handler answers GET and HEAD with all metrics, or with those that the request names (selection): in OpenMetrics if
+// the client prefers that, and compressed with gzip if it accepts that. The names are the same in both formats.
 func Handler(r *metrics.Registry, o Options) http.Handler {
 	text, open := prometheus.NewRegistry(), prometheus.NewRegistry()
 	for _, to := range []*prometheus.Registry{text, open} {
@@ -43,21 +45,50 @@ func Handler(r *metrics.Registry, o Options) http.Handler {
 			to.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 		}
 	}
-	opts := promhttp.HandlerOpts{MaxRequestsInFlight: scrapesMax, ErrorHandling: promhttp.ContinueOnError}
-	plain := promhttp.HandlerFor(text, opts)
-	opts.EnableOpenMetrics = true
-	openMetrics := promhttp.HandlerFor(open, opts)
+	room := make(chan struct{}, scrapesMax)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		switch {
-		case req.Method != http.MethodGet && req.Method != http.MethodHead:
+		if req.Method != http.MethodGet && req.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
 			http.Error(w, "metrics are read by GET or HEAD", http.StatusMethodNotAllowed)
-		case expfmt.NegotiateIncludingOpenMetrics(req.Header).FormatType() == expfmt.TypeOpenMetrics:
-			openMetrics.ServeHTTP(w, req)
-		default:
-			plain.ServeHTTP(w, req)
+			return
 		}
+		select {
+		case room <- struct{}{}:
+			defer func() { <-room }()
+		default:
+			http.Error(w, fmt.Sprintf("%d scrapes are running already", scrapesMax), http.StatusServiceUnavailable)
+			return
+		}
+		from, opts := text, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}
+		if expfmt.NegotiateIncludingOpenMetrics(req.Header).FormatType() == expfmt.TypeOpenMetrics {
+			from, opts.EnableOpenMetrics = open, true
+		}
+		promhttp.HandlerFor(selection{from, req.URL.Query()["name[]"]}, opts).ServeHTTP(w, req)
 	})
+}
+
+// A selection gathers the metrics of the given names, as Apache's endpoint does with the parameters name[] of a
+// scrape; all metrics if there are no names. One name of a summary, such as updatelatency_count, selects all of it.
+type selection struct {
+	from  prometheus.Gatherer
+	names []string
+}
+
+// Gather implements prometheus.Gatherer.
+func (s selection) Gather() ([]*dto.MetricFamily, error) {
+	all, err := s.from.Gather()
+	if len(s.names) == 0 {
+		return all, err
+	}
+	asked := make(map[string]bool, len(s.names))
+	for _, name := range s.names {
+		asked[name] = true
+	}
+	return slices.DeleteFunc(all, func(f *dto.MetricFamily) bool {
+		return !slices.ContainsFunc([]string{"", "_count", "_sum", "_bucket"}, func(suffix string) bool {
+			return asked[f.GetName()+suffix]
+		})
+	}), err
 }
 
 // A collector provides a registry's metrics to client_golang. It describes none in advance, since clients determine

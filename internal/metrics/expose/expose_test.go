@@ -214,6 +214,32 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
+// TestSelectedNames: name[] selects metrics by the names of their samples, in both formats.
+func TestSelectedNames(t *testing.T) {
+	t.Parallel()
+	h := expose.Handler(filled(), expose.Options{Runtime: true})
+	for query, want := range map[string]string{
+		"name[]=znode_count": "znode_count", "name[]=fsynctime_count&name[]=avg_latency": "avg_latency,fsynctime",
+		"name[]=readlatency_sum":                    "readlatency",
+		"name[]=zooid_request_stage_seconds_bucket": "zooid_request_stage_seconds",
+		"name[]=go_goroutines":                      "go_goroutines", "name[]=nosuch": "", "name%5B%5D=op_count_total": "op_count_total",
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/metrics?"+query, nil)
+		for _, accept := range []string{"", openMetrics} {
+			r.Header.Set("Accept", accept)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			var got []string
+			for _, m := range regexp.MustCompile(`(?m)^# TYPE (\w+) `).FindAllStringSubmatch(w.Body.String(), -1) {
+				got = append(got, m[1])
+			}
+			if list := strings.Join(got, ","); w.Code != http.StatusOK || list != want && list+"_total" != want {
+				t.Errorf("%s, %q: status %d, %q, want %q", query, accept, w.Code, list, want)
+			}
+		}
+	}
+}
+
 // TestScrapesAreLimited: of more scrapes at a time than are answered, the others get 503 and cost nothing.
 func TestScrapesAreLimited(t *testing.T) {
 	t.Parallel()

@@ -53,6 +53,24 @@ func certOf(t *testing.T, file string) *x509.Certificate {
 	return certs[0]
 }
 
+// TestCertificatesOfLoopback: a server on loopback is trusted by each of its names, also by the one that Java's clients
+// look up for the address.
+func TestCertificatesOfLoopback(t *testing.T) {
+	t.Parallel()
+	for _, hosts := range [][]string{nil, {"127.0.0.1"}, {"Localhost"}, {"::1"}, {"127.0.0.1:3001", "127.0.0.1:3002"}} {
+		dir := filepath.Join(t.TempDir(), "new")
+		if _, err := Write(Options{Dir: dir, Hosts: hosts, TLS: true, Now: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		cert := certOf(t, filepath.Join(dir, "1", "server.pem"))
+		for _, name := range []string{"localhost", "127.0.0.1", "::1"} {
+			if err := cert.VerifyHostname(name); err != nil {
+				t.Errorf("%q: %v", hosts, err)
+			}
+		}
+	}
+}
+
 // TestCertificatesOfOneLife issues, renews and revokes, and holds the list against what is written.
 func TestCertificatesOfOneLife(t *testing.T) {
 	t.Parallel()

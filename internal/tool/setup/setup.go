@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -196,12 +197,17 @@ func (o *Options) writeServer(s *server, all []server, secret string, r *registe
 	}
 	if r != nil {
 		hosts := []string{s.host}
+		if ip := net.ParseIP(s.host); strings.EqualFold(s.host, "localhost") || ip != nil && ip.IsLoopback() {
+			// Java's clients ask for the name of an address, and expect the certificate to have that name.
+			hosts = append(hosts, "localhost", "127.0.0.1", "::1")
+		}
 		if s.line == "" {
-			hosts = append(hosts, "127.0.0.1", "::1")
 			if name, err := os.Hostname(); err == nil {
 				hosts = append(hosts, name)
 			}
 		}
+		slices.Sort(hosts)
+		hosts = slices.Compact(hosts)
 		text, list, err := r.issueFor("server "+strconv.Itoa(s.id), hosts)
 		if err != nil {
 			return err

@@ -228,9 +228,13 @@ func (p *player) frame(s *step, seat *seat) ([]byte, int32) {
 			xid = seat.xid
 		}
 	}
-	return jute.AppendRequest(nil, xid, s.code(), func(b []byte) []byte {
+	frame := jute.AppendRequest(nil, xid, s.code(), func(b []byte) []byte {
 		return p.words.body(b, s, p.root, func(name string) int64 { return seat.zxid(name) })
-	}), xid
+	})
+	if s.word == "ping" {
+		xid = jute.XidPing // of the answer to any ping
+	}
+	return frame, xid
 }
 
 // zxid returns the current value of a symbolic zxid.
