@@ -244,12 +244,9 @@ func TestLargeEchoes(t *testing.T) {
 	}{
 		"sync":                       {jute.OpSync, deleting(long), true},
 		"create":                     {jute.OpCreate, creating(long, nil, 0), true},
-		"create2":                    {jute.OpCreate2, creating(long, nil, 0), true},
 		"multi":                      {jute.OpMulti, multi(create(half+"a"), create(half+"b")), true},
 		"multi of a shorter name":    {jute.OpMulti, multi(create("/a"), jute.MultiOp{Op: jute.OpDelete, Path: long}), false},
 		"multi that can't be read":   {jute.OpMulti, func(b []byte) []byte { return append(b, long...) }, false},
-		"data":                       {jute.OpSetData, setting("/turn", []byte(long)), false},
-		"delete":                     {jute.OpDelete, deleting(long), false},
 		"create with much data":      {jute.OpCreate, creating("/short", []byte(long), 0), false},
 		"create that is long enough": {jute.OpCreate, creating(long[:outputFreeBytes], make([]byte, 100), 0), false},
 	} {

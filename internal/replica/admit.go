@@ -67,7 +67,7 @@ func (t *readBatch) admit(op *op, body []byte) (verdict, error) {
 			return v, nil
 		}
 	}
-	if len(body) > outputFreeBytes && t.isLargeEcho(op, body) {
+	if len(body) > outputFreeBytes && c.out.short() && t.isLargeEcho(op, body) {
 		c.reader.refused = c.reader.refused || op.isWrite()
 		return noRoom, nil
 	}
@@ -112,17 +112,14 @@ func (t *readBatch) affords(op *op, body []byte) bool {
 	return false
 }
 
-// isLargeEcho reports whether the reply to a request repeats large paths while room for replies is short.
+// isLargeEcho reports whether the reply to a request repeats large paths, and counts it as refused.
 func (t *readBatch) isLargeEcho(op *op, body []byte) bool {
-	if !t.c.out.short() {
-		return false
-	}
 	t.release()
-	if echoed(op.code, body) <= outputFreeBytes {
-		return false
+	large := echoed(op.code, body) > outputFreeBytes
+	if large {
+		t.r.memory.refused.Add(1)
 	}
-	t.r.memory.refused.Add(1)
-	return true
+	return large
 }
 
 // told reports whether the client has received the answers to all its requests so far.

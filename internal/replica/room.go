@@ -14,8 +14,7 @@ import (
 //
 //	replies  Room for a large reply is taken before its memory is; the read waits for it in its connection's queue. While
 //	         room is short, no connection with more than outputFreeBytes unread gets further replies, and no request is
-//	         taken whose reply repeats paths of more than that (echoed): it can't wait for room. Those taken before have
-//	         no more bytes in their replies than they have themselves, which unanswered bounds.
+//	         taken whose reply repeats more than that (echoed). Those taken before are longer than their replies.
 //	frames   Room for a request larger than InputFreeBytes is taken when its size is known, and the connection isn't read
 //	         until it has it.
 //

@@ -199,15 +199,16 @@ func (o *Options) writeServer(s *server, all []server, secret string, r *registe
 		hosts := []string{s.host}
 		if ip := net.ParseIP(s.host); strings.EqualFold(s.host, "localhost") || ip != nil && ip.IsLoopback() {
 			// Java's clients ask for the name of an address, and expect the certificate to have that name.
-			hosts = append(hosts, "localhost", "127.0.0.1", "::1")
+			hosts = slices.DeleteFunc([]string{"localhost", "127.0.0.1", "::1"}, func(name string) bool {
+				return strings.EqualFold(name, s.host)
+			})
+			hosts = slices.Insert(hosts, 0, s.host) // its own is the first, by which the certificate is listed
 		}
 		if s.line == "" {
 			if name, err := os.Hostname(); err == nil {
 				hosts = append(hosts, name)
 			}
 		}
-		slices.Sort(hosts)
-		hosts = slices.Compact(hosts)
 		text, list, err := r.issueFor("server "+strconv.Itoa(s.id), hosts)
 		if err != nil {
 			return err
