@@ -4,6 +4,7 @@ package main
 
 import (
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -66,6 +67,33 @@ func peers(m config.Members) []server.Member {
 			member.Addrs = append(member.Addrs, net.JoinHostPort(a.Host, strconv.Itoa(a.QuorumPort)))
 		}
 		all = append(all, member)
+	}
+	return all
+}
+
+// clientAddresses returns where the other servers may serve clients: at the client ports of their lines, or else, on
+// other hosts than this server's, at this server's own ports, since most ensembles use the same on all machines.
+func clientAddresses(cfg *config.Config) map[uint64][]string {
+	own, _ := cfg.Quorum.Members.Find(cfg.Quorum.MyID)
+	ours := []int{cfg.Client.Port, cfg.Secure.Port, own.Client.Port, own.Secure.Port}
+	all := map[uint64][]string{}
+	for _, s := range cfg.Quorum.Members.Servers {
+		theirs := []int{s.Client.Port, s.Secure.Port}
+		for _, a := range s.Addrs {
+			here := slices.ContainsFunc(own.Addrs, func(b config.PeerAddr) bool { return a.Host == b.Host })
+			ports := theirs
+			if here {
+				ports = slices.DeleteFunc(slices.Clone(theirs), func(port int) bool { return slices.Contains(ours, port) })
+			} else if slices.Max(theirs) <= 0 {
+				ports = ours
+			}
+			for _, port := range ports {
+				at := net.JoinHostPort(a.Host, strconv.Itoa(port))
+				if id := serverid.Raft(s.ID); port > 0 && s.ID != own.ID && !slices.Contains(all[id], at) {
+					all[id] = append(all[id], at)
+				}
+			}
+		}
 	}
 	return all
 }

@@ -404,7 +404,7 @@ func ensembleOptions(cfg *config.Config, o *server.Options) error {
 	o.ReadOnlyMode = cfg.Sessions.ReadOnlyMode
 	o.Shown = shown(q)
 	o.LocalSessions, o.LocalSessionsUpgrading = cfg.Sessions.Local, cfg.Sessions.LocalUpgrading
-	o.Members = peers(q.Members)
+	o.Members, o.Clients = peers(q.Members), clientAddresses(cfg)
 	for _, m := range q.Members.Servers {
 		if m.ID != q.MyID {
 			continue

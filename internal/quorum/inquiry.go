@@ -17,7 +17,9 @@ import (
 //	in an ensemble   the server has data of an ensemble in which there may have been an election
 //	founded          it has begun an ensemble, which has not elected a leader yet
 //	finding out      it belongs to no ensemble, and says in its Claim what it holds
-//	nobody listens   the connection was refused by the server's machine
+//	nobody listens   the connection was refused by the server's machine, and so it was at its client port, if known
+//	serves           the same, but its client port answers: it runs with another configuration, such as without these
+//	                 server lines, and holds data
 //	no such name     the name service says that the server's name doesn't exist
 //	unknown          anything else: no answer, a refused proof, an older version
 //
@@ -81,10 +83,11 @@ type Founding struct {
 // A Founder is one start of a server that took part in a founding.
 type Founder struct{ ID, Life uint64 }
 
-// An Answer is a server's answer to an Inquiry. One of NobodyListens, NoSuchName, Err, Claim and Cluster is set; the
-// zero value says that nothing is known about the server.
+// An Answer is a server's answer to an Inquiry. One of NobodyListens, Serves, NoSuchName, Err, Claim and Cluster is
+// set; the zero value says that nothing is known about the server.
 type Answer struct {
 	NobodyListens bool
+	Serves        string // the address at which it answers clients, though nobody listens at its peer port; "" for none
 	NoSuchName    bool
 	Err           error // nothing is known about the server
 	Claim         *Claim
@@ -195,7 +198,7 @@ func (q *Inquiry) Round(now int64, answers map[uint64]Answer, ordered bool) (b B
 	switch {
 	case q.known || r.known:
 		if !q.Empty() {
-			r.waiting = append(r.waiting, fmt.Sprintf("this server has data of its own (%v), which no ensemble takes over: to join, set it aside by 'zooid recover -set-aside'",
+			r.waiting = append(r.waiting, fmt.Sprintf("this server has data of its own (%v), which no ensemble takes over: decide whose data counts. For theirs, set this server's aside (zooid recover -set-aside, here); for its own, stop the others, set theirs aside, and start all",
 				q.Holds))
 		}
 		return b, r.waiting, false
@@ -227,13 +230,19 @@ func (q *Inquiry) hear(r *inquiryRound, m Member, a Answer, now int64) {
 		r.founded = append(r.founded, m.ID)
 	case answers:
 		q.belong[m.ID] = true
-		if a.Leader != 0 {
+		if !q.Empty() {
+			r.wait(m.ID, "belongs to an ensemble (cluster %016x), which this server's data isn't of", a.Cluster)
+		} else if a.Leader != 0 {
 			r.wait(m.ID, "belongs to an ensemble (cluster %016x), and its leader, server %d, must let this server in; if it doesn't, its log says why",
 				a.Cluster, a.Leader)
 		} else {
 			r.wait(m.ID, "belongs to an ensemble (cluster %016x) that has no leader: start its other servers; if their data is lost, see 'zooid recover' on server %d",
 				a.Cluster, m.ID)
 		}
+	case a.Serves != "":
+		q.held[m.ID], r.open = true, true
+		r.wait(m.ID, "serves clients at %s, and doesn't have these server lines: stop it, give it the lines, and start it",
+			a.Serves)
 	case q.belong[m.ID]:
 		r.open = true
 		r.wait(m.ID, "belonged to an ensemble when it last answered %s, and doesn't answer now%s", restart, because(a.Err))

@@ -18,6 +18,7 @@ type inquiryWorld struct {
 	silent    map[[2]uint64]bool // asker and asked: the question has no answer
 	noName    bool               // of those that don't run
 	mute      uint64             // a server whose answers say nothing
+	serves    uint64             // a server that serves clients, and has no server lines
 	now       int64
 }
 
@@ -52,6 +53,8 @@ func (w *inquiryWorld) answer(asker, asked uint64) (a Answer) {
 	switch {
 	case asked == w.mute:
 		return Answer{}
+	case asked == w.serves:
+		return Answer{Serves: "h:2181"}
 	case w.silent[[2]uint64{asker, asked}]:
 		return Answer{Err: errors.New("i/o timeout")}
 	case begun:
@@ -96,6 +99,30 @@ var (
 	dataA  = Holding{Lineage: 7, Index: 50, Term: 3, Digest: 99, Zxid: 0x300000001, Znodes: 10}
 	longer = Holding{Lineage: 7, Index: 60, Term: 3, Digest: 98, Zxid: 0x300000009, Znodes: 11}
 )
+
+// TestServesIsWaitedFor: a server that serves clients without having the server lines holds data, also when it has been
+// stopped since. The others wait until it says how it begins.
+func TestServesIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	w := newInquiryWorld()
+	w.serves = 1
+	w.start(2, Holding{})
+	w.start(3, Holding{})
+	waiting := w.run(3 * testPatience)
+	if len(w.begun) > 0 || !strings.Contains(waiting[2], "server 1 serves clients at h:2181") {
+		t.Fatalf("beside a server that serves clients: %v, %v", w.begun, waiting)
+	}
+	w.serves = 0
+	waiting = w.run(3 * testPatience)
+	if len(w.begun) > 0 || !strings.Contains(waiting[3], "server 1 held data when it last answered") {
+		t.Fatalf("once it has been stopped: %v, %v", w.begun, waiting)
+	}
+	w.start(1, dataA)
+	w.run(1000)
+	if f := w.begun[1].Founding; f == nil || f.Base != dataA || len(w.begun) != 1 { // the empty ones join that
+		t.Errorf("once it has its lines: %+v", w.begun)
+	}
+}
 
 // TestEmptyServersFound: three empty servers found one ensemble at once, two of three after nobody has listened at
 // the third for long enough, and the third then finds an ensemble.
@@ -215,7 +242,7 @@ func TestDataIsFoundedWith(t *testing.T) {
 	}
 	w.elected[3] = true
 	w.start(2, dataA)
-	if waiting := w.run(5 * testPatience); len(w.begun) != 1 || !strings.Contains(waiting[2], "set it aside") {
+	if waiting := w.run(5 * testPatience); len(w.begun) != 1 || !strings.Contains(waiting[2], "decide whose data counts") {
 		t.Errorf("a copy that comes late begins with %+v; it waits because %q", w.begun[2], waiting[2])
 	}
 	w = newInquiryWorld()

@@ -77,9 +77,9 @@ func (s *start) discover(holds quorum.Holding) (quorum.Beginning, error) {
 	}()
 	b, err := peer.Discover(ctx, peer.Discovery{
 		Self: s.opt.ID, Level: uint32(s.opt.Settings.FeatureLevel), Members: s.opt.Members, Holds: holds,
-		JoinsOnly: s.opt.JoinsOnly,
-		Ordered:   func() bool { return newensemble.FoundingOrdered(s.opt.DataDir) },
-		Patience:  s.opt.patience, Listener: s.listener, Secure: s.opt.PeerTLS, Log: s.opt.Log,
+		JoinsOnly: s.opt.JoinsOnly, Clients: s.opt.Clients,
+		Ordered:  func() bool { return newensemble.FoundingOrdered(s.opt.DataDir) },
+		Patience: s.opt.patience, Listener: s.listener, Secure: s.opt.PeerTLS, Log: s.opt.Log,
 	})
 	if err != nil {
 		return b, fmt.Errorf("find out whether there is an ensemble to join: %w", err)

@@ -70,6 +70,9 @@ type Options struct {
 
 	// Members are the servers of the ensemble (server.N), including this one; empty for a standalone server.
 	Members []Member
+	// Clients are the addresses ("host:port") at which the other Members may serve clients, by id, as far as the
+	// configuration tells. An empty server founds no ensemble without one that answers there.
+	Clients map[uint64][]string
 	// JoinsOnly says that the server must not found an ensemble, only join one: an operator has set
 	// its data aside, or an empty data directory isn't trusted (db.autocreate=false).
 	JoinsOnly bool

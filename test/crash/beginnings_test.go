@@ -62,17 +62,24 @@ func (s *Server) edit(t *testing.T, keep func(line string) bool) (before []byte)
 // alone runs a server without its server lines, and creates znodes.
 func (s *Server) alone(t *testing.T, paths ...string) {
 	t.Helper()
-	lines := s.edit(t, func(line string) bool { return !strings.HasPrefix(line, "server.") })
-	restart(t, s)
-	for _, path := range paths {
-		write(t, s.Addr, path)
-	}
+	lines := s.standalone(t, paths...)
 	if code := s.Stop(); code != 0 {
 		t.Fatalf("server %d ends with %d", s.ID, code)
 	}
 	if err := os.WriteFile(filepath.Join(s.Folder, "zoo.cfg"), lines, 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// standalone starts a server without its server lines, which it returns, and creates znodes.
+func (s *Server) standalone(t *testing.T, paths ...string) (lines []byte) {
+	t.Helper()
+	lines = s.edit(t, func(line string) bool { return !strings.HasPrefix(line, "server.") })
+	restart(t, s)
+	for _, path := range paths {
+		write(t, s.Addr, path)
+	}
+	return lines
 }
 
 // copyOf makes a server's directories a copy of another's.

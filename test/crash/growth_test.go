@@ -73,6 +73,50 @@ func TestGrowsByCorrectedLines(t *testing.T) {
 	}
 }
 
+// TestGrowsInTheWrongOrder: the new servers are started while the old one still serves alone, and then it is stopped for
+// longer than an absent server is waited for. They found nothing without it, and join it when it has its lines.
+func TestGrowsInTheWrongOrder(t *testing.T) {
+	hurtful(t)
+	t.Parallel()
+	e := layOutOnly(t, Options{Servers: 3, Config: membersConfig})
+	first := e.Servers[0]
+	lines := first.standalone(t, "/old")
+	for _, s := range e.Servers[1:] {
+		text, err := os.ReadFile(s.config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "server.1=") {
+				line = strings.TrimSpace(line) + ";" + first.Addr + "\n"
+			}
+			b.WriteString(line)
+		}
+		if err := os.WriteFile(s.config(), []byte(b.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	startThem(t, e.Servers[1:]...)
+	for _, s := range e.Servers[1:] {
+		s.awaitLog(t, "server 1 serves clients at "+first.Addr)
+	}
+	write(t, first.Addr, "/late")
+	first.Stop()
+	for _, s := range e.Servers[1:] {
+		s.awaitLog(t, "server 1 held data when it last answered")
+	}
+	time.Sleep(absentFor + absentFor/4)
+	if err := os.WriteFile(first.config(), lines, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	startThem(t, first)
+	oneTree(t, []string{"/old", "/late"}, e.Servers...)
+}
+
+// absentFor is how long nobody must have listened at a server's address before others found an ensemble without it.
+const absentFor = 10 * time.Second
+
 // says runs a command of the server's program, whatever its exit code, until it prints all texts.
 func (s *Server) says(t *testing.T, texts []string, args ...string) {
 	t.Helper()

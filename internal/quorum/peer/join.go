@@ -56,6 +56,9 @@ type Discovery struct {
 	// Ordered, if not nil, reports whether an operator has ordered the server to found an ensemble.
 	Ordered  func() bool
 	Patience quorum.Patience
+	// Clients are the addresses ("host:port") at which the others may serve clients, by id. Who doesn't listen for peers,
+	// but there, has data: a standalone server listens for clients only.
+	Clients  map[uint64][]string
 	Listener net.Listener // on the peer port
 	Secure   Secure
 	Log      *slog.Logger
@@ -81,7 +84,7 @@ func Discover(ctx context.Context, d Discovery) (quorum.Beginning, error) {
 	defer interruptAccept(d.Listener)
 	began := time.Now()
 	for {
-		answers := t.askAll(ctx, q)
+		answers := t.askAll(ctx, q, d.Clients)
 		b, waiting, ok := q.Round(time.Since(began).Milliseconds(), answers, d.Ordered != nil && d.Ordered())
 		if ok || ctx.Err() != nil {
 			return b, ctx.Err()
@@ -99,8 +102,9 @@ func Discover(ctx context.Context, d Discovery) (quorum.Beginning, error) {
 	}
 }
 
-// askAll asks all members once, each on a goroutine of its own.
-func (t *transport) askAll(ctx context.Context, q *quorum.Inquiry) map[uint64]quorum.Answer {
+// askAll asks all members once, each on a goroutine of its own. clients are the addresses of their client ports.
+func (t *transport) askAll(ctx context.Context, q *quorum.Inquiry,
+	clients map[uint64][]string) map[uint64]quorum.Answer {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	answers := map[uint64]quorum.Answer{}
@@ -110,6 +114,10 @@ func (t *transport) askAll(ctx context.Context, q *quorum.Inquiry) map[uint64]qu
 		}
 		wg.Go(func() {
 			a := t.askWhat(ctx, m, t.empty, q.TookPart)
+			if a.NobodyListens {
+				a.Serves = servesAt(ctx, clients[m.ID])
+				a.NobodyListens = a.Serves == ""
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			answers[m.ID] = a
@@ -117,6 +125,17 @@ func (t *transport) askAll(ctx context.Context, q *quorum.Inquiry) map[uint64]qu
 	}
 	wg.Wait()
 	return answers
+}
+
+// servesAt returns the first of the addresses at which something accepts connections, "" if nothing does.
+func servesAt(ctx context.Context, addrs []string) string {
+	for _, addr := range addrs {
+		if c, err := (&net.Dialer{Timeout: handshakeTimeout}).DialContext(ctx, "tcp", addr); err == nil {
+			c.Close()
+			return addr
+		}
+	}
+	return ""
 }
 
 // interruptAccept makes a blocked Accept return without closing the listener.
@@ -154,7 +173,11 @@ func (t *transport) answerOne(raw net.Conn) {
 	case h.kind == connLife && !t.empty:
 		refusal = "this server has data"
 	case h.kind != connJoin && h.kind != connPing && h.kind != connLife && (h.kind != connClaim || a.legacy()):
-		writeAnswer(a.Conn, emptyRefusal)
+		refusal := emptyRefusal
+		if !t.empty {
+			refusal = dataRefusal
+		}
+		writeAnswer(a.Conn, refusal)
 		handshake.Linger(raw)
 		return
 	}
@@ -177,7 +200,10 @@ func (t *transport) answerOne(raw net.Conn) {
 
 // emptyRefusal refuses connections that need a server with data, at a server that is
 // finding out how to begin. The exact words are part of the protocol.
-const emptyRefusal = "this server has an empty data directory and is finding out how to begin"
+const (
+	emptyRefusal = "this server has an empty data directory and is finding out how to begin"
+	dataRefusal  = "this server has data of its own, belongs to no ensemble, and is finding out how to begin: its log says what it waits for"
+)
 
 // joinReplied is the answer to a server that asks how to begin.
 type joinReplied struct {
