@@ -18,22 +18,22 @@ trap 'exit 1' INT TERM
 first() { printf '%s' "s/^func $1(.*{\$/&\\n\\t$2/"; }
 
 # limits of connections, addresses, identities and paths
-without internal/replica/receive.go 's/, bounds: r\.bounds\.Load()}/}/' 's/if !t\.r\.auth\.Satisfied(t\.c\.identities()) {/if false {/'
-without internal/replica/pace.go "$(first '(r \*Replica) MayConnect' 'return true')" "$(first '(r \*Replica) belongs' 'return true')"
-without internal/replica/within.go "$(first '(r \*Replica) mayWatch' 'return true')"
-without internal/replica/held.go "$(first '(c \*Client) noteWatched' 'return')"
-without internal/replica/bounds.go "$(first '(r \*Replica) noteBounds' 'return')" "$(first '(r \*Replica) noteSizes' 'return')"
+without internal/replica/receive.go 's/, bounds: r\.limiter\.inForce\.Load()}/}/' 's/if !t\.r\.auth\.Satisfied(t\.c\.identities()) {/if false {/'
+without internal/replica/pace.go "$(first '(l \*limiter) MayConnect' 'return true')" "$(first '(l \*limiter) belongs' 'return true')"
+without internal/replica/within.go "$(first '(l \*limiter) mayWatch' 'return true')"
+without internal/replica/held.go "$(first '(l \*clientLimits) noteWatched' 'return')"
+without internal/replica/bounds.go "$(first '(l \*limiter) noteBounds' 'return')" "$(first '(r \*Replica) noteSizes' 'return')"
 # overload: signs of it, fairness, what goes first, requests that wait too long or whose client is gone
-without internal/replica/overload.go "$(first '(r \*Replica) noteWait' 'return')" "$(first '(r \*Replica) Overloaded' 'return false')" \
+without internal/replica/overload.go "$(first '(o \*overload) noteWait' 'return')" "$(first '(o \*overload) Overloaded' 'return false')" \
 	"$(first '(t \*readBatch) holdsBack' 'return false')" "$(first '(t \*readBatch) isFirst' 'return false')" "$(first 'goesFirst' 'return false')"
 without internal/replica/overdue.go "$(first '(r \*Replica) EndOverdue' 'return')" "$(first '(c \*Client) stir' 'return')"
 without internal/replica/proposals.go "$(first '(o \*proposals) drop' 'return')"
 # the memory account, and the disk's
 without internal/replica/account.go "$(first '(r \*Replica) AccountMemory' 'return memory.Use{}, memory.RefuseNone')"
-without internal/replica/admit.go "$(first '(t \*readBatch) affords' 'return true')" 's/t\.r\.noRoom\.Load() ||/false ||/'
+without internal/replica/admit.go "$(first '(t \*readBatch) affords' 'return true')" "$(first '(t \*readBatch) isLargeEcho' 'return false')" 's/t\.r\.room\.none\.Load() ||/false ||/'
 # policies, of which there are none
-without internal/tree/policy.go 's/if t\.policy == nil {/if true {/' "$(first '(t \*Tree) grants' 'return true')" "$(first '(t \*Tree) takesPolicy' 'return true')" \
-	"$(first '(t \*Tree) notePolicy' 'return')" 's/{ return path == pathLimits .* }$/{ return false }/' 's/return t\.policy == nil ||/return true ||/'
+without internal/tree/policy.go 's/if t\.policy == nil {/if true {/' "$(first '(t \*Tree) grants' 'return true')" \
+	"$(first '(t \*Tree) notePolicy' 'return')" 's/return t\.policy == nil ||/return true ||/'
 
 CGO_ENABLED=0 go build -trimpath -pgo=cmd/zooid/load.pgo -o "$dir/with" ./cmd/zooid
 CGO_ENABLED=0 go build -trimpath -pgo=cmd/zooid/load.pgo -overlay "$(overlay)" -o "$dir/without" ./cmd/zooid

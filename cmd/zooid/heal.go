@@ -43,7 +43,7 @@ func heal(opt server.Options, failure error, now time.Time) (healed bool, err er
 		return false, err
 	}
 	if overtaken {
-		opt.Log.Warn("this server sets aside the ensemble that it had begun to found, and joins the others' ensemble",
+		opt.Log.Warn("the others have founded an ensemble without this server, and have all that it holds: it sets that aside, and joins them",
 			"aside", filepath.Join(opt.DataDir, "aside-"+name), "code", "ZD-3409")
 		return true, nil
 	}

@@ -100,7 +100,11 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 		}
 		trail.opened(err)
 		if err != nil {
-			return cantStart(err, stderr)
+			healed, healing := heal(opt, err, time.Now())
+			if healed {
+				continue
+			}
+			return cantStart(errors.Join(err, healing), stderr)
 		}
 		if err := removeInitialize(&cfg.Storage); err != nil {
 			log.Warn("the server has started, but can't remove the file initialize, which permits a start with an empty tree",

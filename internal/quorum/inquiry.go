@@ -106,6 +106,9 @@ type Beginning struct {
 	Cluster uint64 // of its data directory, never 0
 	// Founding, if not nil, says that the server begins a new ensemble with others. Otherwise it joins one.
 	Founding *Founding
+	// Overtaken says that the others have founded an ensemble without this server, and with a copy of its data. That is
+	// to be set aside: with an empty directory the server joins them.
+	Overtaken bool
 	// Address, with Founding, is where others reach this server's peer port if its own server line doesn't say
 	// that, as "host:port"; or "".
 	Address     string
@@ -157,10 +160,11 @@ func (q *Inquiry) Empty() bool { return q.Holds == Holding{} }
 
 // inquiryRound holds the results of one round of questions.
 type inquiryRound struct {
-	claims  map[uint64]*Claim // of voters that are finding out how to begin
-	founded []uint64          // servers that have begun, without an election
-	open    bool              // something is unknown
-	known   bool              // a server that finds out knows of an ensemble
+	claims  map[uint64]*Claim  // of voters that are finding out how to begin
+	besides map[uint64]Holding // what observers hold that are finding out
+	founded []uint64           // servers that have begun, without an election
+	open    bool               // something is unknown
+	known   bool               // a server that finds out knows of an ensemble
 	waiting []string
 	answers map[uint64]Answer
 }
@@ -177,7 +181,7 @@ func (q *Inquiry) Round(now int64, answers map[uint64]Answer, ordered bool) (b B
 		q.belong, q.held = map[uint64]bool{}, map[uint64]bool{}
 		q.absent, q.seen = map[uint64]absence{}, map[uint64]string{}
 	}
-	r := &inquiryRound{claims: map[uint64]*Claim{}, answers: answers}
+	r := &inquiryRound{claims: map[uint64]*Claim{}, besides: map[uint64]Holding{}, answers: answers}
 	q.follows = 0
 	for _, m := range q.Members {
 		if m.ID == q.Self {
@@ -193,6 +197,9 @@ func (q *Inquiry) Round(now int64, answers map[uint64]Answer, ordered bool) (b B
 			return q.beginning(a.Founding), nil, true
 		}
 		q.hear(r, m, a, now)
+	}
+	if cluster := q.overtaken(answers); cluster != 0 {
+		return Beginning{Cluster: cluster, Overtaken: true}, nil, true
 	}
 	q.known = len(q.belong) > 0
 	switch {
@@ -292,6 +299,7 @@ func (q *Inquiry) heardClaim(r *inquiryRound, m Member, c *Claim) {
 		r.known = true
 		r.wait(m.ID, "belongs to no ensemble either, and knows a server that does")
 	case m.Observer:
+		r.besides[m.ID] = c.Holds
 	case !slices.Equal(theirs, ours):
 		r.open = true
 		r.wait(m.ID, "has other voters in its server lines (%v) than this server (%v)", theirs, ours)
@@ -315,6 +323,27 @@ func voterIDs(members []Member) (ids []uint64) {
 // what the ensemble was founded with, so it may begin with the others, even if they have elected a leader meanwhile.
 func (q *Inquiry) TookPart(f *Founding) bool {
 	return f != nil && f.Base.same(q.Holds) && slices.Contains(f.With, Founder{q.Self, q.Life})
+}
+
+// overtaken returns the cluster of the others' ensemble if it has elected a leader and began with a copy of this server's
+// data. It has all of that data, so that an empty directory serves this server as well. It returns 0 if there is none,
+// or if servers are in different ensembles.
+func (q *Inquiry) overtaken(answers map[uint64]Answer) (cluster uint64) {
+	same := false
+	for _, a := range answers { // any order
+		switch {
+		case a.Cluster == 0:
+			continue
+		case !a.Elected || cluster != 0 && cluster != a.Cluster:
+			return 0
+		}
+		cluster = a.Cluster
+		same = same || a.Founding != nil && a.Founding.Base.same(q.Holds)
+	}
+	if !same || q.Empty() {
+		return 0
+	}
+	return cluster
 }
 
 // beginWith begins with a server that has founded an ensemble without this one, if all voters answer and none holds
@@ -383,6 +412,12 @@ func (q *Inquiry) found(r *inquiryRound, ordered bool) (b Beginning, waiting []s
 	if differ != "" {
 		r.open = true
 		r.waiting = append(r.waiting, differ)
+	}
+	for _, id := range slices.Sorted(maps.Keys(r.besides)) {
+		if h := r.besides[id]; h != (Holding{}) && !h.same(data) {
+			r.open = true
+			r.wait(id, "is an observer and has data (%v), which no ensemble begins with: set it aside (zooid recover -set-aside, there), or make that server a voter in all server lines", h)
+		}
 	}
 	founder := r.founder()
 	if !r.open {

@@ -224,8 +224,49 @@ func TestUnknownIsWaitedFor(t *testing.T) {
 	}
 }
 
+// TestLateCopy: a copy isn't set aside while servers are in different ensembles, or before an election.
+func TestLateCopy(t *testing.T) {
+	t.Parallel()
+	q := &Inquiry{Self: 2, Members: threeLines(), Holds: dataA}
+	f := &Founding{Lineage: 5, Base: dataA, Voters: []uint64{1, 3}}
+	elected, other := Answer{Cluster: 5, Elected: true, Founding: f}, Answer{Cluster: 6, Elected: true}
+	for name, answers := range map[string]map[uint64]Answer{
+		"two ensembles":       {1: elected, 3: other},
+		"before the election": {1: {Cluster: 5, Founding: f}},
+		"one of two":          {1: elected, 3: {Cluster: 5}},
+		"other data":          {1: {Cluster: 5, Elected: true, Founding: &Founding{Lineage: 5, Base: longer}}},
+		"unknown data":        {1: {Cluster: 5, Elected: true}},
+	} {
+		if b, _, ok := q.Round(0, answers, false); ok {
+			t.Errorf("%s: %+v", name, b)
+		}
+	}
+	if b, _, ok := q.Round(0, map[uint64]Answer{1: {Cluster: 5, Elected: true}, 3: elected}, false); !ok || !b.Overtaken {
+		t.Errorf("one of two servers knows what the ensemble began with: %+v", b)
+	}
+}
+
+// TestObserversData: voters found nothing beside an observer with other data than theirs.
+func TestObserversData(t *testing.T) {
+	t.Parallel()
+	lines := []Member{{ID: 1}, {ID: 2}, {ID: 3, Observer: true}}
+	for _, c := range []struct {
+		voters Holding
+		begun  int
+	}{{Holding{}, 0}, {longer, 0}, {dataA, 2}} {
+		w := newInquiryWorld()
+		w.start(1, c.voters, lines...)
+		w.start(2, c.voters, lines...)
+		w.start(3, dataA, lines...)
+		waiting := w.run(3 * testPatience)
+		if len(w.begun) != c.begun || c.begun == 0 && !strings.Contains(waiting[1], "server 3 is an observer and has data") {
+			t.Errorf("voters with %v: %+v; server 1 waits because %q", c.voters, w.begun, waiting[1])
+		}
+	}
+}
+
 // TestDataIsFoundedWith: servers with a copy of the same data found an ensemble with it, those that are empty join it,
-// and a server with data never begins beside an ensemble.
+// and so does a copy that comes late, with an empty directory. A server with other data never begins beside an ensemble.
 func TestDataIsFoundedWith(t *testing.T) {
 	t.Parallel()
 	w := newInquiryWorld()
@@ -241,9 +282,14 @@ func TestDataIsFoundedWith(t *testing.T) {
 		t.Fatalf("a server with data and an empty one begin with %+v", w.begun)
 	}
 	w.elected[3] = true
-	w.start(2, dataA)
+	w.start(2, longer)
 	if waiting := w.run(5 * testPatience); len(w.begun) != 1 || !strings.Contains(waiting[2], "decide whose data counts") {
-		t.Errorf("a copy that comes late begins with %+v; it waits because %q", w.begun[2], waiting[2])
+		t.Errorf("other data that comes late begins with %+v; it waits because %q", w.begun[2], waiting[2])
+	}
+	w.start(2, dataA)
+	w.run(1000)
+	if b := w.begun[2]; !b.Overtaken || b.Cluster != 0xf03 {
+		t.Errorf("a copy that comes late begins with %+v", b)
 	}
 	w = newInquiryWorld()
 	for id := range uint64(3) {

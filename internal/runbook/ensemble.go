@@ -238,7 +238,7 @@ var replicas = []Entry{
 		"The voters were asked after a difference was found, and too few of them agree. The servers stop, because nobody can tell which state is right.",
 		"Keep copies of all data directories. Find out which servers had failures before (memory, disks, versions), and follow the message of the error."},
 	{"ZD-3409", "The others have founded an ensemble without this server",
-		"This server had founded an ensemble, and went down before any other server had joined it. Nobody was elected in that ensemble, so it contains nothing that anybody needs.",
+		"Either this server had founded an ensemble, and went down before any other server had joined it: nobody was elected in that ensemble, so it contains nothing that anybody needs. Or this server has a copy of the data that the others founded their ensemble with, and was started later than they were.",
 		"Nothing has to be done: the server joins the others. The data that it set aside can be removed."},
 	{"ZD-3410", "A peer's decisions to skip entries can't be decoded",
 		"The peer runs another version, or has a bug.",

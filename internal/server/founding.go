@@ -203,6 +203,9 @@ func (s *start) found(o replica.Options) (again bool, err error) {
 	if s.begin, err = s.discover(holds); err != nil {
 		return false, err
 	}
+	if s.begin.Overtaken {
+		return false, ErrOvertaken
+	}
 	if err := errors.Join(s.dir.Close(), s.ordered(s.begin.Cluster)); err != nil {
 		return true, err
 	}

@@ -82,6 +82,25 @@ func (s *Server) standalone(t *testing.T, paths ...string) (lines []byte) {
 	return lines
 }
 
+// addToLine adds text to the server line of another server in s's zoo.cfg.
+func (s *Server) addToLine(t *testing.T, other *Server, text string) {
+	t.Helper()
+	before, err := os.ReadFile(s.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := fmt.Sprintf("server.%d=", other.ID)
+	head, rest, ok := strings.Cut("\n"+string(before), "\n"+key)
+	line, rest, _ := strings.Cut(rest, "\n")
+	if !ok {
+		t.Fatalf("no line %s in %s", key, s.config())
+	}
+	after := strings.TrimPrefix(head+"\n"+key+line+text+"\n"+rest, "\n")
+	if err := os.WriteFile(s.config(), []byte(after), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // copyOf makes a server's directories a copy of another's.
 func (s *Server) copyOf(t *testing.T, from *Server) {
 	t.Helper()
@@ -182,6 +201,34 @@ func TestCopiedDirectory(t *testing.T) {
 			oneTree(t, []string{"/old"}, e.Servers...)
 		})
 	}
+	t.Run("one late", func(t *testing.T) {
+		t.Parallel()
+		e := layOutOnly(t, Options{Servers: 3, OneDirectory: true})
+		first, last := e.Servers[0], e.Servers[2]
+		first.alone(t, "/old")
+		e.Servers[1].copyOf(t, first)
+		last.copyOf(t, first)
+		startThem(t, e.Servers[:2]...)
+		write(t, first.Addr, "/meanwhile")
+		startThem(t, last)
+		oneTree(t, []string{"/old", "/meanwhile"}, e.Servers...)
+		last.awaitLog(t, "ZD-3409")
+	})
+	t.Run("observer", func(t *testing.T) {
+		t.Parallel()
+		e := layOutOnly(t, Options{Servers: 4, OneDirectory: true})
+		first, observer := e.Servers[0], e.Servers[3]
+		for _, s := range e.Servers {
+			s.addToLine(t, observer, ":observer")
+		}
+		first.alone(t, "/old")
+		for _, s := range e.Servers[1:] {
+			s.copyOf(t, first)
+		}
+		startThem(t, e.Servers...)
+		oneTree(t, []string{"/old"}, e.Servers...)
+		observer.awaitLog(t, "ZD-3409")
+	})
 	t.Run("two and an empty one", func(t *testing.T) {
 		t.Parallel()
 		e := layOutOnly(t, Options{Servers: 3, OneDirectory: true})

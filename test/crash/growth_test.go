@@ -82,20 +82,7 @@ func TestGrowsInTheWrongOrder(t *testing.T) {
 	first := e.Servers[0]
 	lines := first.standalone(t, "/old")
 	for _, s := range e.Servers[1:] {
-		text, err := os.ReadFile(s.config())
-		if err != nil {
-			t.Fatal(err)
-		}
-		var b strings.Builder
-		for line := range strings.Lines(string(text)) {
-			if strings.HasPrefix(line, "server.1=") {
-				line = strings.TrimSpace(line) + ";" + first.Addr + "\n"
-			}
-			b.WriteString(line)
-		}
-		if err := os.WriteFile(s.config(), []byte(b.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		s.addToLine(t, first, ";"+first.Addr)
 	}
 	startThem(t, e.Servers[1:]...)
 	for _, s := range e.Servers[1:] {

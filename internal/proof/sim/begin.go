@@ -80,6 +80,10 @@ func (l *life) discover() {
 				w.after(joinPause, l.discover)
 				return
 			}
+			if b.Overtaken {
+				l.overtaken()
+				return
+			}
 			w.begins(l, b)
 			l.protect(func() {
 				if err := l.joins(b); err != nil {
@@ -362,6 +366,17 @@ func (l *life) foundingKept() (*quorum.Founding, error) {
 	return f, nil
 }
 
+// overtaken sets the server's disk aside, so that it joins the ensemble that the others have founded without it.
+func (l *life) overtaken() {
+	w, s := l.w, l.s
+	w.logger(s.id).Info("the others have founded another ensemble")
+	w.stats.Overtaken++
+	s.end(false)
+	s.disk = disk{fs: storage.NewMemFS(), w: w, s: s}
+	s.promise, s.log, s.electorate, s.begun = promise{}, nil, [2][]uint64{}, false
+	w.after(0, s.start)
+}
+
 // watchOvertaken asks the others for their states while the ensemble that this server has founded has elected no
 // leader. If they have founded another one meanwhile, the server joins that with an empty disk.
 func (l *life) watchOvertaken() {
@@ -375,12 +390,7 @@ func (l *life) watchOvertaken() {
 		}
 		w.ask(m, asker{s, s.lives, l.level}, func(a quorum.Answer) {
 			if !l.ended && l.founding.Overtaken(a) && !l.loop.Status().Elected {
-				w.logger(s.id).Info("the others have founded another ensemble")
-				w.stats.Overtaken++
-				s.end(false)
-				s.disk = disk{fs: storage.NewMemFS(), w: w, s: s}
-				s.promise, s.log, s.electorate, s.begun = promise{}, nil, [2][]uint64{}, false
-				w.after(0, s.start)
+				l.overtaken()
 			}
 		})
 	}

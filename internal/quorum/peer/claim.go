@@ -99,9 +99,9 @@ func (t *transport) answerWhat(c net.Conn) {
 	writeClaimAnswer(c, quorum.AppendBegun(nil, t.cluster, s.Elected, s.Leader, t.founding))
 }
 
-// ErrOvertaken says that the others have founded another ensemble than this server. This server's ensemble has elected
-// no leader, so it holds nothing that was acknowledged.
-var ErrOvertaken = errors.New("the other servers have founded an ensemble without this one, which had founded one and was down: this server joins theirs")
+// ErrOvertaken says that the others have founded an ensemble without this server, which has founded another one that
+// elected no leader, or none, and holds only what theirs began with.
+var ErrOvertaken = errors.New("the other servers have founded an ensemble without this one, and have all that it holds: this server joins theirs")
 
 // overtakenPause is the time between two rounds of questions.
 const overtakenPause = time.Second
