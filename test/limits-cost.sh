@@ -35,6 +35,7 @@ without internal/replica/admit.go "$(first '(t \*readBatch) affords' 'return tru
 without internal/tree/policy.go 's/if t\.policy == nil {/if true {/' "$(first '(t \*Tree) grants' 'return true')" \
 	"$(first '(t \*Tree) notePolicy' 'return')" 's/return t\.policy == nil ||/return true ||/'
 
+fits
 CGO_ENABLED=0 go build -trimpath -pgo=cmd/zooid/load.pgo -o "$dir/with" ./cmd/zooid
 CGO_ENABLED=0 go build -trimpath -pgo=cmd/zooid/load.pgo -overlay "$(overlay)" -o "$dir/without" ./cmd/zooid
 serve without "${PORT:-7996}"

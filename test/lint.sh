@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What the compiler and vet don't find. The tools are run at pinned versions and are no dependencies of the module.
-#   test/lint.sh         staticcheck and errorlint; fails if they find something
+#   test/lint.sh         staticcheck and errorlint, and whether the scripts that measure costs still fit the code; fails if
+#                        they find something
 #   test/lint.sh vuln    known vulnerabilities in what the binary uses, where the database can be reached
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -28,4 +29,7 @@ for each in . zk/zkotel zk/zkprom; do
 		# Errors are compared by errors.Is and errors.As alone.
 		"$go" run $errorlint -test=false ./...
 	)
+done
+for cost in limits metrics; do
+	CHECK=1 test/$cost-cost.sh
 done

@@ -18,6 +18,14 @@ without() {
 	replace="$replace${replace:+,}\"$PWD/$file\":\"$out\""
 }
 
+# fits ends the script if CHECK is set, after compiling the server without that code: that the expressions still fit.
+fits() {
+	if [ -n "${CHECK:-}" ]; then
+		go build -overlay "$(overlay)" ./internal/server
+		exit
+	fi
+}
+
 # overlay prints the file for go build -overlay.
 overlay() {
 	echo "{\"Replace\":{$replace}}" >"$dir/overlay.json"

