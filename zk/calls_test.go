@@ -304,7 +304,10 @@ func TestAuthReplay(t *testing.T) {
 		if err := c.AddAuth(t.Context(), "digest", []byte("c:d")); err != nil {
 			t.Fatal(err)
 		}
-		isError(t, c.AddAuth(t.Context(), "digest", []byte("bad")), ErrAuthFailed, "auth")
+		refused := c.AddAuth(t.Context(), "digest", []byte("bad"))
+		if isError(t, refused, ErrAuthFailed, "auth"); SessionLost(refused) {
+			t.Error("refused credentials end no session")
+		}
 		get(t, c, "/a") // on the third connection, with the credentials that were accepted
 	}, func(p *peer) {
 		p.accept()

@@ -29,6 +29,7 @@ type Error struct {
 
 	maybeApplied bool
 	retryable    bool
+	refusedAuth  bool // of AddAuth: the session goes on without the credentials
 	detail       string
 }
 
@@ -88,9 +89,12 @@ func Retryable(err error) bool {
 }
 
 // SessionLost reports whether err says that the session has ended, and this client with it: it expired, its credentials
-// were refused, or it was closed. After Client.AddAuth it is also true if only the new credentials were refused,
-// although the session continues.
+// were refused, or it was closed. It is false if only the credentials of a Client.AddAuth were refused: the session
+// continues without them.
 func SessionLost(err error) bool {
+	if e, ok := errors.AsType[*Error](err); ok && e.refusedAuth {
+		return false
+	}
 	return errors.Is(err, ErrSessionExpired) || errors.Is(err, ErrAuthFailed) || errors.Is(err, ErrClosed)
 }
 

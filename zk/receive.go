@@ -135,7 +135,9 @@ func (s *session) authAnswered(l *link, h jute.ReplyHeader) error {
 			s.creds = append(s.creds, *k.cred)
 		}
 	case h.Err != jute.OK:
-		k.err = newError(k, l.server, h.Err)
+		refused := newError(k, l.server, h.Err)
+		refused.refusedAuth = true
+		k.err = refused
 		if k.done == nil {
 			return fmt.Errorf("the server refuses the session's credentials of scheme %s: %w", k.path, ErrAuthFailed)
 		}
