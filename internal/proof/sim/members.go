@@ -452,6 +452,7 @@ func (s *host) replace() {
 	switch {
 	case !s.disk.damaged() || s.w.ended:
 	case s.w.spares(s):
+		s.w.repairedAt = s.w.now
 		s.wipe()
 		s.start()
 	default:

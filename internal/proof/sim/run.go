@@ -236,7 +236,9 @@ func (w *World) run() {
 			}
 			c.work()
 		}
-		w.until(w.now+patience, w.quiet)
+		for from := w.now; from > 0; from = w.repaired(from) {
+			w.until(from+patience, w.quiet)
+		}
 		if !w.ended && !w.quiet() {
 			w.fail("liveness: %d s after %s, %s", patience/second, what, w.unquiet())
 		}
@@ -263,6 +265,15 @@ func (w *World) run() {
 	}
 	w.agree()
 	w.hangUpAll()
+}
+
+// repaired returns when an operator last replaced a damaged disk, once the ensemble could spare it, if that was after a
+// time and isn't over yet; else 0.
+func (w *World) repaired(after int64) int64 {
+	if w.ended || w.repairedAt <= after || w.quiet() {
+		return 0
+	}
+	return w.repairedAt
 }
 
 // until runs events until a time, or until done returns true; it calls done a

@@ -416,6 +416,7 @@ func (s *host) end(silent bool) {
 	s.w.logger(s.id).Info("ends", "powerCut", silent)
 	s.life, l.ended = nil, true
 	s.drag, s.ahead = 0, 0
+	s.standsNoMore()
 	if !l.bare {
 		s.stoppedAt, s.lasted = s.w.now, s.w.now-l.began
 	}

@@ -37,6 +37,15 @@ func (l *life) stand(to int64) {
 	l.w.held(l.s, to)
 }
 
+// standsNoMore ends the time in which the loop stands, with the process.
+func (s *host) standsNoMore() {
+	s.stoodTo = min(s.stoodTo, s.w.now)
+	for i := range s.pauses {
+		p := &s.pauses[i]
+		p.from, p.to = min(p.from, s.w.now), min(p.to, s.w.now)
+	}
+}
+
 // turnedAt returns when the server's loop last began to turn between two times in which it stood, 0 if it never did.
 func (s *host) turnedAt() (at int64) {
 	for i, p := range s.pauses {

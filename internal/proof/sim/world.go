@@ -84,6 +84,7 @@ type World struct {
 	// lastFault is when the last fault so far, with its aftermath, is over; lastHeld is the same for times in which no
 	// majority of the servers worked.
 	lastFault, lastHeld int64
+	repairedAt          int64 // when an operator last replaced a damaged disk
 	// heldAt is when a server last stopped working.
 	heldAt int64
 
