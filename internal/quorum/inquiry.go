@@ -239,6 +239,9 @@ func (q *Inquiry) hear(r *inquiryRound, m Member, a Answer, now int64) {
 		q.belong[m.ID] = true
 		if !q.Empty() {
 			r.wait(m.ID, "belongs to an ensemble (cluster %016x), which this server's data isn't of", a.Cluster)
+		} else if a.Leader != 0 && !isMember(q.Members, a.Leader) {
+			r.wait(m.ID, "belongs to an ensemble (cluster %016x) whose leader, server %d, this server's lines don't name, so that it can't be asked: add that line, and start this server again",
+				a.Cluster, a.Leader)
 		} else if a.Leader != 0 {
 			r.wait(m.ID, "belongs to an ensemble (cluster %016x), and its leader, server %d, must let this server in; if it doesn't, its log says why",
 				a.Cluster, a.Leader)

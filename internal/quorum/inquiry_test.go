@@ -246,6 +246,21 @@ func TestLateCopy(t *testing.T) {
 	}
 }
 
+// TestLeaderIsUnknown: an empty server whose lines don't name the leader, which alone can let it in, says so.
+func TestLeaderIsUnknown(t *testing.T) {
+	t.Parallel()
+	q := &Inquiry{Self: 3, Members: []Member{{ID: 1}, {ID: 3}}}
+	for leader, want := range map[uint64]string{
+		1: "and its leader, server 1, must let this server in",
+		2: "whose leader, server 2, this server's lines don't name",
+	} {
+		_, waiting, ok := q.Round(0, map[uint64]Answer{1: {Cluster: 5, Elected: true, Leader: leader}}, false)
+		if text := strings.Join(waiting, "; "); ok || !strings.Contains(text, want) {
+			t.Errorf("server %d leads: %q", leader, text)
+		}
+	}
+}
+
 // TestObserversData: voters found nothing beside an observer with other data than theirs.
 func TestObserversData(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
@@ -77,6 +78,10 @@ func (l *life) discover() {
 				waiting)
 			if !ok {
 				w.stats.Waits++
+				if l.asksElsewhere(answers) {
+					s.configure(false)
+					return
+				}
 				w.after(joinPause, l.discover)
 				return
 			}
@@ -98,6 +103,22 @@ func (l *life) discover() {
 			}
 		})
 	})
+}
+
+// asksElsewhere reports whether a server is led by one that this server's lines don't name. The log says so, and an
+// operator adds the line.
+func (l *life) asksElsewhere(answers map[uint64]quorum.Answer) bool {
+	if l.w.plan.Begins || !l.inquiry.Empty() {
+		return false
+	}
+	for _, a := range answers { // any order
+		led := func(m quorum.Member) bool { return m.ID == a.Leader }
+		if a.Leader != 0 && !slices.ContainsFunc(l.s.config, led) &&
+			slices.ContainsFunc(l.w.configOf(l.s.id, false), led) {
+			return true
+		}
+	}
+	return false
 }
 
 // roundsKept is how many rounds of questions are remembered by when they began.

@@ -72,7 +72,7 @@ func (l *life) twist(entries []quorum.Entry) []quorum.Entry {
 			continue
 		}
 		settings := l.settings()
-		settings.EnforceQuota = true
+		settings.EnforceQuota, settings.Rules = true, l.rep.View().Rules // those in force, not its own program's
 		entries = slices.Clone(entries)
 		entries[i].Data = tree.AppendRecord(slices.Clone(e.Data),
 			&tree.Request{Op: tree.OpSettings, Body: settings.Append(nil)})

@@ -98,10 +98,13 @@ func (d *descent) goesOn(w *World, cluster uint64) bool {
 
 // begins checks how a server is about to begin.
 func (w *World) begins(l *life, b quorum.Beginning) {
+	d, s := &w.descent, l.s
 	if !w.plan.Begins {
+		if b.Founding != nil {
+			d.founded[b.Founding.Lineage] = b.Founding
+		}
 		return
 	}
-	d, s := &w.descent, l.s
 	self := quorum.Founder{ID: s.id, Life: l.number()}
 	f := b.Founding
 	ordered := s.ordered
