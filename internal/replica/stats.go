@@ -11,7 +11,7 @@ import (
 // clientStats holds the numbers that `cons` reports about a connection.
 type clientStats struct {
 	received, sent atomic.Int64
-	lastOp         atomic.Int32 // jute.Op of the last answered request
+	lastOp         atomic.Int32 // jute.Op of the last answered request; 0 before the first
 	lastXid        atomic.Int32
 	lastZxid       atomic.Int64
 	lastReply      atomic.Int64 // now (ms)
@@ -19,8 +19,10 @@ type clientStats struct {
 	reads          namespaceRun // guarded by client.mu
 }
 
-const noOp jute.Op = math.MinInt32 // nothing answered yet
+const noOp jute.Op = math.MinInt32 // nothing answered since the reset
 
+// reset sets the numbers to those that Apache shows after crst. They differ from those of a connection that has
+// answered nothing yet, which are zero.
 func (s *clientStats) reset() {
 	s.received.Store(0)
 	s.sent.Store(0)
