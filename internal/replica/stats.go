@@ -19,10 +19,8 @@ type clientStats struct {
 	reads          namespaceRun // guarded by client.mu
 }
 
-const noOp jute.Op = math.MinInt32 // nothing answered since the reset
+const noOp jute.Op = math.MinInt32 // nothing answered since crst, which Apache shows as NA
 
-// reset sets the numbers to those that Apache shows after crst. They differ from those of a connection that has
-// answered nothing yet, which are zero.
 func (s *clientStats) reset() {
 	s.received.Store(0)
 	s.sent.Store(0)
@@ -40,11 +38,9 @@ type latencies struct {
 }
 
 func (l *latencies) reset() {
-	l.count.Store(0)
-	l.sum.Store(0)
-	l.last.Store(0)
-	l.min.Store(0)
-	l.max.Store(0)
+	for _, n := range []*atomic.Int64{&l.count, &l.sum, &l.last, &l.min, &l.max} {
+		n.Store(0)
+	}
 }
 
 // observe records n requests with a latency of ms each. If two observers race, at most one of their
