@@ -71,6 +71,7 @@ func runInit(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stdout, "wrote", folder)
 	}
 	if o.TLS {
+		adviseNames(&o, stdout)
 		fmt.Fprintf(stdout, "as the superuser: ZOOID_CONFIG=%s zooid cli -profile %s\n",
 			setup.ProfileFile(o.Dir), setup.ProfileName)
 	}
@@ -80,6 +81,14 @@ func runInit(args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintln(stdout, "copy each server's folder to its machine, readable for its user alone, and run in it: zooid doctor zoo.cfg && zooid server zoo.cfg")
 	return 0
+}
+
+// adviseNames says which servers Java's clients may refuse.
+func adviseNames(o *setup.Options, stdout io.Writer) {
+	if addresses := o.Addresses(); len(addresses) > 0 {
+		fmt.Fprintf(stdout, "give the names of hosts instead of %s if DNS has them: Java's clients look up an address's name, and refuse a certificate without it\n",
+			strings.Join(addresses, ", "))
+	}
 }
 
 // addServer writes the files of one more server, and says how the ensemble takes it in.
@@ -95,6 +104,7 @@ func addServer(o setup.Options, id int, tls bool, stdout, stderr io.Writer) int 
 	}
 	shell := "zooid cli -server " + a.Others + " -auth SCHEME:CREDENTIAL"
 	if a.TLS {
+		adviseNames(&o, stdout)
 		shell = fmt.Sprintf("ZOOID_CONFIG=%s zooid cli -profile %s", setup.ProfileFile(o.Dir), setup.ProfileName)
 	}
 	fmt.Fprintf(stdout, `wrote %s

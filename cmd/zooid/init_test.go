@@ -150,3 +150,27 @@ func use(ctx context.Context, t *testing.T, addrs string, o zk.Options, acl []zk
 		t.Fatalf("it holds %q, %v", data, err)
 	}
 }
+
+// TestInitAdvisesNames names the addresses whose certificates Java's clients refuse where DNS has a name for them.
+func TestInitAdvisesNames(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, c := range []struct{ args, want string }{
+		{"-tls zk1.example 127.0.0.1 [::1]:3000", ""},
+		{"10.0.0.1 10.0.0.2", ""},
+		{"-tls zk1.example 10.0.0.2:3000 [fd00::3]:3000:3001", "10.0.0.2, fd00::3"},
+		{"-add 4 10.0.0.4", "10.0.0.4"},
+	} {
+		if !strings.HasPrefix(c.args, "-add") {
+			dir = t.TempDir()
+		}
+		var out, errs strings.Builder
+		if code := runInit(append([]string{"-dir", dir}, strings.Fields(c.args)...), &out, &errs); code != 0 {
+			t.Fatalf("init %s: exit %d, %s", c.args, code, errs.String())
+		}
+		_, advice, _ := strings.Cut(out.String(), "instead of ")
+		if advice, _, _ = strings.Cut(advice, " if"); advice != c.want {
+			t.Errorf("init %s advises names for %q, want %q:\n%s", c.args, advice, c.want, out.String())
+		}
+	}
+}

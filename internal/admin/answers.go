@@ -72,9 +72,9 @@ func session(conn *replica.Connection) object {
 	if established.IsZero() {
 		established = time.UnixMilli(0)
 	}
-	lastOp := conn.LastOp
-	if lastOp == "" {
-		lastOp = "NA"
+	var lastOp any // null if nothing has been answered
+	if conn.LastOp != "" {
+		lastOp = conn.LastOp
 	}
 	return object{
 		{"session_id", conn.Session}, {"last_operation", lastOp}, {"established", established.UnixMilli()},

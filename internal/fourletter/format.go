@@ -44,8 +44,8 @@ func (a *wordReply) connections(list []replica.Connection, brief bool) {
 	for _, c := range list {
 		a.print(" /%s[%x](queued=%d,recved=%d,sent=%d", c.Remote, c.Interest, c.Outstanding, c.Received, c.Sent)
 		if !brief && c.Session != 0 {
-			a.print(",sid=%s,lop=%s,est=%d,to=%d", replica.SessionText(c.Session), c.LastOp, c.Established.UnixMilli(),
-				c.Timeout)
+			a.print(",sid=%s,lop=%s,est=%d,to=%d", replica.SessionText(c.Session), cmp.Or(c.LastOp, "null"),
+				c.Established.UnixMilli(), c.Timeout)
 			if c.LastCxid >= 0 {
 				a.print(",lcxid=0x%x", c.LastCxid)
 			}

@@ -198,7 +198,6 @@ func NewClient(id int64, remote string, address jute.ID, socket Socket) *Client 
 	c.room.L = &c.mu
 	c.ids.Store(&[]jute.ID{address})
 	c.grants.Store(new([]auth.Grant))
-	c.stats.reset()
 	return c
 }
 

@@ -11,7 +11,7 @@ import (
 // clientStats holds the numbers that `cons` reports about a connection.
 type clientStats struct {
 	received, sent atomic.Int64
-	lastOp         atomic.Int32 // jute.Op of the last answered request
+	lastOp         atomic.Int32 // jute.Op of the last answered request; 0 before the first
 	lastXid        atomic.Int32
 	lastZxid       atomic.Int64
 	lastReply      atomic.Int64 // now (ms)
@@ -19,7 +19,7 @@ type clientStats struct {
 	reads          namespaceRun // guarded by client.mu
 }
 
-const noOp jute.Op = math.MinInt32 // nothing answered yet
+const noOp jute.Op = math.MinInt32 // nothing answered since crst, which Apache shows as NA
 
 func (s *clientStats) reset() {
 	s.received.Store(0)
@@ -38,11 +38,9 @@ type latencies struct {
 }
 
 func (l *latencies) reset() {
-	l.count.Store(0)
-	l.sum.Store(0)
-	l.last.Store(0)
-	l.min.Store(0)
-	l.max.Store(0)
+	for _, n := range []*atomic.Int64{&l.count, &l.sum, &l.last, &l.min, &l.max} {
+		n.Store(0)
+	}
 }
 
 // observe records n requests with a latency of ms each. If two observers race, at most one of their

@@ -173,12 +173,12 @@ type Connection struct {
 
 	// The rest is set for connections with a session, those whose Session isn't 0.
 	Session      int64
-	LastOp       string // cons's name for it, of about four letters; NA before the first answer
+	LastOp       string // cons's name for it, of about four letters; NA for none since crst, else "" for none
 	Established  time.Time
 	Timeout      int32 // ms
 	LastHeard    int64 // ms of the replica's clock
-	LastCxid     int32 // xid of the last answer, -1 for none
-	LastZxid     int64 // of the last answer, -1 for none
+	LastCxid     int32 // xid of the last answer; -1 for none since crst, else 0 for none
+	LastZxid     int64 // of the last answer; -1 for none since crst, else 0 for none
 	LastResponse int64 // ms of the replica's clock, 0 for none
 	LastLatency  int64 // ms
 	Latency      Latency
@@ -236,9 +236,12 @@ func (c *Client) status() Connection {
 	}
 }
 
-// shortName returns cons's name for an operation.
+// shortName returns cons's name for an operation, "" for 0.
 func shortName(code jute.Op) string {
-	if code == jute.OpCreateSession {
+	switch code {
+	case 0:
+		return ""
+	case jute.OpCreateSession:
 		return opCreateSession.short
 	}
 	return lookup(code).short

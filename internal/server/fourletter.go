@@ -20,6 +20,9 @@ import (
 const (
 	// wordTimeout ends a connection whose client doesn't read the answer to its four-letter word.
 	wordTimeout = 10 * time.Second
+	// wordMaskTimeout ends a connection whose client doesn't send the mask that belongs to stmk. Apache closes it at
+	// once, even if the mask is only in the next packet.
+	wordMaskTimeout = time.Second
 	// wordLinger is how long a connection stays open for its client to close it first. Closing it
 	// while bytes sent after the word, such as a newline, are unread would make some systems discard
 	// the answer. The time is short because such a connection no longer counts toward any limit.
@@ -30,7 +33,8 @@ const (
 
 // fourLetterWord answers a four-letter word; rest is the input already read after it. The caller closes the connection.
 func (a *acceptor) fourLetterWord(conn net.Conn, name string, rest []byte) {
-	conn.SetDeadline(time.Now().Add(wordTimeout))
+	conn.SetWriteDeadline(time.Now().Add(wordTimeout))
+	conn.SetReadDeadline(time.Now().Add(wordMaskTimeout))
 	a.replica.CountReceived()
 	a.meters.BytesReceived.Add(int64(len(name)))
 	ask := fourletter.Ask{

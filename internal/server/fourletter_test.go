@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/replica"
@@ -34,6 +35,7 @@ type wordClient struct {
 	conn    net.Conn
 	xid     int32
 	session int64
+	passwd  []byte
 }
 
 func newWordStage(t *testing.T, opt Options) *wordStage {
@@ -96,10 +98,17 @@ func (st *wordStage) word(bytes string) string {
 	return string(text)
 }
 
+// connect gives the client of a new name a session. A client that has one comes back with it on another connection.
 func (st *wordStage) connect(name string, timeout int32) {
 	st.t.Helper()
 	c := &wordClient{conn: st.dial()}
 	req := jute.ConnectRequest{Timeout: timeout, Passwd: make([]byte, jute.PasswdSize), HasReadOnly: true}
+	if before := st.clients[name]; before != nil {
+		before.conn.Close()
+		req.SessionID, req.Passwd = before.session, before.passwd
+	} else {
+		st.names = append(st.names, name)
+	}
 	var res jute.ConnectResponse
 	if err := c.send(req.Append(nil)); err != nil {
 		st.t.Fatal(err)
@@ -112,9 +121,8 @@ func (st *wordStage) connect(name string, timeout int32) {
 	if res.SessionID == 0 {
 		st.t.Fatalf("%s got no session", name)
 	}
-	c.session = res.SessionID
+	c.session, c.passwd = res.SessionID, res.Passwd
 	st.clients[name] = c
-	st.names = append(st.names, name)
 }
 
 func (c *wordClient) send(record []byte) error {
@@ -396,6 +404,24 @@ func TestWordsFromOddClients(t *testing.T) {
 	if got := st.word("ruok\n"); got != "imok" {
 		t.Errorf("ruok with a newline: %q", got)
 	}
+}
+
+// TestMaskThatNeverComes sends stmk without a mask, and stays connected.
+func TestMaskThatNeverComes(t *testing.T) {
+	t.Parallel()
+	st := newWordStage(t, Options{})
+	synctest.Test(t, func(t *testing.T) {
+		client, conn := net.Pipe()
+		began := time.Now()
+		go func() {
+			st.s.acceptor.fourLetterWord(conn, "stmk", nil)
+			conn.Close()
+		}()
+		answer, err := io.ReadAll(client)
+		if waited := time.Since(began); len(answer) > 0 || err != nil || waited != wordMaskTimeout {
+			t.Errorf("answer %q, %v, after %v, want none after %v", answer, err, waited, wordMaskTimeout)
+		}
+	})
 }
 
 // TestLayouts holds the words to the expressions by which Apache's own tests

@@ -254,6 +254,9 @@ func (c *container) joins(t *testing.T, link string) {
 		c.holder.Wait()
 	})
 	must(t, "ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", fmt.Sprint(c.holder.Process.Pid))
+	// The kernel removes the links of a namespace some time after its last process ended; the next container may need
+	// the name before.
+	t.Cleanup(func() { must(t, "ip", "link", "del", link) })
 	must(t, "ip", "link", "set", link, "master", "bridge", "up")
 	for _, args := range []string{"addr add " + c.address + "/24 dev eth0", "link set eth0 up", "link set lo up"} {
 		must(t, c.within("ip", strings.Fields(args)...)...)

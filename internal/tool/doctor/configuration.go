@@ -17,7 +17,11 @@ import (
 func (e *examination) configuration() {
 	for _, err := range split(e.err) {
 		do := "correct it; docs/configuration.md has every key"
-		if bad := (*config.Error)(nil); errors.As(err, &bad) && filepath.Base(bad.File) == "myid" {
+		bad := (*config.Error)(nil)
+		switch known := errors.As(err, &bad); {
+		case known && bad.File == e.file && errors.Is(bad.Cause, fs.ErrNotExist):
+			do = "give the path of this server's zoo.cfg; zooid init writes one for a new server"
+		case known && filepath.Base(bad.File) == "myid":
 			if errors.Is(bad.Cause, fs.ErrPermission) {
 				e.denied(e.world.UID, "%v", err)
 				continue

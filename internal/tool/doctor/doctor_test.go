@@ -693,3 +693,14 @@ func TestHere(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNoConfiguration examines a file that isn't there: nothing in it can be corrected.
+func TestNoConfiguration(t *testing.T) {
+	t.Parallel()
+	s := healthy(t, false)
+	s.must(os.Remove(s.file))
+	r := Examine(&s.world, s.file, true)
+	if len(r.Findings) != 1 || !strings.Contains(r.Findings[0].Do, "give the path") {
+		t.Errorf("found %+v", r.Findings)
+	}
+}

@@ -153,6 +153,17 @@ func (o *Options) servers() (all []server, err error) {
 	return all, nil
 }
 
+// Addresses returns the hosts that are addresses instead of names. Those of the loopback interface don't count.
+func (o *Options) Addresses() (all []string) {
+	for _, text := range o.Hosts {
+		host, _, _ := splitHost(strings.TrimSpace(text))
+		if ip := net.ParseIP(host); ip != nil && !ip.IsLoopback() {
+			all = append(all, host)
+		}
+	}
+	return all
+}
+
 // ports returns the ports of server i, before which so many others are on the same host.
 func (o *Options) ports(i, client, before int) Ports {
 	if o.Ports != nil {

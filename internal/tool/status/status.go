@@ -201,6 +201,10 @@ func serversToAsk(file string, defs []string) (rows []*serverRow, cfg *config.Co
 		if cfg.Secure.Port >= 0 {
 			row.secure = net.JoinHostPort(reachableHost(cfg.Secure.Host, "127.0.0.1"), strconv.Itoa(cfg.Secure.Port))
 		}
+		if lines := cfg.Quorum.Members; row.Address == "" && row.secure == "" && len(lines.Servers) == 1 {
+			// The file myid, which would say that the line is this server's, is missing.
+			return memberRows(lines, cfg.Client, cfg.Secure, -1), cfg, nil
+		}
 		return []*serverRow{row}, cfg, nil
 	}
 	return memberRows(cfg.Quorum.Members, cfg.Client, cfg.Secure, cfg.Quorum.MyID), cfg, nil

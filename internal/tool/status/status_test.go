@@ -306,6 +306,7 @@ func TestServersToAsk(t *testing.T) {
 		"no myid":    {ensemble + "dataDir=DIR/none\nclientPort=2181\nserver.1=a:1:2\nserver.2=b:1:2;2182\nserver.3=c:1:2\n", "1=a:2181 2=b:2182 3=c:2181"},
 		"other myid": {ensemble + "clientPort=2181\nserver.4=a:1:2\nserver.5=b:1:2\nserver.6=c:1:2\n", "4=a:2181 5=b:2181 6=c:2181"},
 		"dynamic":    {ensemble + "dynamicConfigFile=DIR/zoo.cfg.dynamic.100\n", "7=a:2181 8=b:2181 9=c:2181"},
+		"one line":   {"dataDir=DIR/none\ntickTime=2000\ninitLimit=10\nsyncLimit=5\nserver.7=a:1:2;2182\n", "7=a:2182"},
 		"alone":      {"dataDir=DIR\nclientPort=2182\n", "1=127.0.0.1:2182"},
 		"lines":      {"dataDir=DIR\ntickTime=2000\ninitLimit=10\nsyncLimit=5\nserver.1=a:1:2;2181\nserver.2=b:1:2;10.0.0.2:2182\nserver.3=c:1:2:observer;2183\n", "1=a:2181 2=10.0.0.2:2182 3=c:2183"},
 		"clientPort": {"dataDir=DIR\ntickTime=2000\ninitLimit=10\nsyncLimit=5\nclientPort=2181\nclientPortAddress=10.0.0.1\nserver.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n", "1=10.0.0.1:2181 2=b:2181 3=c:2181"},
