@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/newensemble"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/internal/storage"
@@ -18,7 +19,8 @@ const asidesMax = 3
 
 // heal prepares a closed server for its next Open. If its failure, which Failed delivered, says that a majority proved
 // its state wrong, that the others have founded an ensemble without it, or that its data is of a former life, its data
-// is set aside, so that it takes everything from the others. healed is false for any other failure.
+// is set aside, so that it takes everything from the others, and it founds no ensemble. healed is false for any other
+// failure.
 func heal(opt server.Options, failure error, now time.Time) (healed bool, err error) {
 	var diverged *server.DivergedError
 	var former *server.FormerLifeError
@@ -39,6 +41,14 @@ func heal(opt server.Options, failure error, now time.Time) (healed bool, err er
 		what = "former-"
 	}
 	name := what + now.UTC().Format("20060102T150405.000Z")
+	dropped, err := newensemble.DropFoundingOrder(opt.DataDir) // it was about the data
+	if dropped {
+		opt.Log.Warn("an order to found an ensemble is dropped: this server belongs to one, or joins one", "code", "ZD-3213")
+	}
+	err = errors.Join(err, newensemble.NoteAside(opt.DataDir, opt.ID, failure.Error(), "aside-"+name, now))
+	if err != nil {
+		return false, err
+	}
 	if err := storage.SetAside(opt.DataDir, opt.LogDir, name); err != nil {
 		return false, err
 	}

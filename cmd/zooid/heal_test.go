@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/newensemble"
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/internal/storage"
 )
@@ -69,5 +71,27 @@ func TestAsidesMax(t *testing.T) {
 	}
 	if healed, err := heal(opt, diverged, time.Unix(asidesMax+1, 0)); !healed || err != nil {
 		t.Fatalf("after one was removed: healed %t, %v", healed, err)
+	}
+}
+
+// TestHealedJoinsOnly: a server that has set its data aside by itself founds no ensemble, not even by an order that was
+// given for its data. It joins one.
+func TestHealedJoinsOnly(t *testing.T) {
+	t.Parallel()
+	for _, failure := range []error{server.ErrOvertaken, &server.DivergedError{}, &server.FormerLifeError{}} {
+		opt := server.Options{DataDir: t.TempDir(), ID: 3, Log: slog.New(slog.DiscardHandler)}
+		d, err := storage.Open(storage.Options{Dir: opt.DataDir, ClusterID: 7})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = errors.Join(d.Close(), newensemble.OrderFounding(opt.DataDir, "me", "its data counts"))
+		if healed, healing := heal(opt, failure, time.Unix(0, 0)); !healed || err != nil || healing != nil {
+			t.Fatalf("%v: healed %t, %v, %v", failure, healed, healing, err)
+		}
+		joins, err := joinsOnly(&config.Storage{DataDir: opt.DataDir, CreateDB: true})
+		if !joins || err != nil || newensemble.FoundingOrdered(opt.DataDir) {
+			t.Errorf("%v: joins only: %t, %v; ordered to found: %t", failure, joins, err,
+				newensemble.FoundingOrdered(opt.DataDir))
+		}
 	}
 }

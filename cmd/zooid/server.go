@@ -98,13 +98,13 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 		if err != nil && stop.Err() != nil {
 			return 0 // stopped while it was waiting for its peers
 		}
+		healed, healing := heal(opt, err, time.Now())
+		if healed {
+			continue
+		}
 		trail.opened(err)
-		if err != nil {
-			healed, healing := heal(opt, err, time.Now())
-			if healed {
-				continue
-			}
-			return cantStart(errors.Join(err, healing), stderr)
+		if err = errors.Join(err, healing); err != nil {
+			return cantStart(err, stderr)
 		}
 		if err := removeInitialize(&cfg.Storage); err != nil {
 			log.Warn("the server has started, but can't remove the file initialize, which permits a start with an empty tree",
@@ -136,7 +136,7 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 		}
 		ended()
 		adm.Serve(nil)
-		healed, healing := heal(opt, err, time.Now())
+		healed, healing = heal(opt, err, time.Now())
 		if err = errors.Join(err, healing); err == nil {
 			return 0
 		}

@@ -31,6 +31,9 @@ type word struct {
 	run  func(a *wordReply)
 }
 
+// waitsKey is the key of the only line that mntr adds to its answer while the server belongs to no ensemble yet.
+const waitsKey = "zk_zooid_waits_for"
+
 const notServing = "This ZooKeeper instance is not currently serving requests"
 
 // table returns all words of Apache.
@@ -136,6 +139,7 @@ type Ask struct {
 	Remote  string    // the client's address, as Java prints it
 	Rest    io.Reader // what follows the word
 	Serving bool
+	Waits   string // what a server that belongs to no ensemble yet waits for, "" if it doesn't or nothing is known
 }
 
 // Answer returns the answer to a word; it may be empty.
@@ -150,6 +154,9 @@ func (w *Words) Answer(of Server, ask Ask) []byte {
 		case word.name != ask.Word:
 		case word.idle != "" && !ask.Serving:
 			a.print("%s", word.idle)
+			if ask.Word == "mntr" && ask.Waits != "" { // Apache's servers have no such state
+				a.print("%s\t%s\n", waitsKey, strings.Join(strings.Fields(ask.Waits), " "))
+			}
 		default:
 			word.run(&a)
 		}

@@ -84,6 +84,12 @@ func SetAsideLast(dataDir string) (bool, error) {
 	}
 }
 
+// NoteAside notes that a server is about to set its data aside by itself, in the folder aside, to join an ensemble:
+// with an empty directory it founds none.
+func NoteAside(dataDir string, server uint64, why, aside string, now time.Time) error {
+	return (&Act{At: now.UTC(), What: ActAside, Server: server, Why: why, Aside: aside}).record(dataDir)
+}
+
 // orderName is the name of the file in a data directory by which an operator orders a server to found an ensemble.
 const orderName = "found-ordered"
 

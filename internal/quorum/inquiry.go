@@ -226,7 +226,7 @@ func (q *Inquiry) hear(r *inquiryRound, m Member, a Answer, now int64) {
 		delete(q.belong, m.ID)
 		delete(q.held, m.ID)
 	}
-	const restart = "(if that is gone for good, start this server again)"
+	const restart = "(if that is gone for good, start this server again, and any other that waits for it)"
 	switch {
 	case a.Join.DuplicateID:
 		q.belong[m.ID] = true
@@ -251,7 +251,7 @@ func (q *Inquiry) hear(r *inquiryRound, m Member, a Answer, now int64) {
 		}
 	case a.Serves != "":
 		q.held[m.ID], r.open = true, true
-		r.wait(m.ID, "serves clients at %s, and doesn't have these server lines: stop it, give it the lines, and start it",
+		r.wait(m.ID, "serves clients at %s, and doesn't have these server lines: stop it, give it the lines, and start it; if another program answers there, begin without that server by 'zooid found' on one of the others",
 			a.Serves)
 	case q.belong[m.ID]:
 		r.open = true
@@ -328,12 +328,12 @@ func (q *Inquiry) TookPart(f *Founding) bool {
 	return f != nil && f.Base.same(q.Holds) && slices.Contains(f.With, Founder{q.Self, q.Life})
 }
 
-// overtaken returns the cluster of the others' ensemble if it has elected a leader and began with a copy of this server's
-// data. It has all of that data, so that an empty directory serves this server as well. It returns 0 if there is none,
-// or if servers are in different ensembles.
+// overtaken returns the cluster of the others' ensemble if it has elected a leader and began with a copy of this
+// server's data. It has all of that data, so that an empty directory serves this server as well. It returns 0 if there
+// is none, or if servers are in different ensembles.
 func (q *Inquiry) overtaken(answers map[uint64]Answer) (cluster uint64) {
 	same := false
-	for _, a := range answers { // any order
+	for _, a := range answers { // any order: all must agree
 		switch {
 		case a.Cluster == 0:
 			continue
@@ -419,7 +419,8 @@ func (q *Inquiry) found(r *inquiryRound, ordered bool) (b Beginning, waiting []s
 	for _, id := range slices.Sorted(maps.Keys(r.besides)) {
 		if h := r.besides[id]; h != (Holding{}) && !h.same(data) {
 			r.open = true
-			r.wait(id, "is an observer and has data (%v), which no ensemble begins with: set it aside (zooid recover -set-aside, there), or make that server a voter in all server lines", h)
+			r.wait(id, "is an observer and has data (%v), which no ensemble begins with: set it aside (zooid recover -set-aside, there), or make that server a voter in all server lines",
+				h)
 		}
 	}
 	founder := r.founder()

@@ -281,7 +281,8 @@ func TestObserversData(t *testing.T) {
 }
 
 // TestDataIsFoundedWith: servers with a copy of the same data found an ensemble with it, those that are empty join it,
-// and so does a copy that comes late, with an empty directory. A server with other data never begins beside an ensemble.
+// and so does a copy that comes late, with an empty directory. A server with other data never begins beside an
+// ensemble.
 func TestDataIsFoundedWith(t *testing.T) {
 	t.Parallel()
 	w := newInquiryWorld()

@@ -77,7 +77,8 @@ func (s *start) discover(holds quorum.Holding) (quorum.Beginning, error) {
 	}()
 	b, err := peer.Discover(ctx, peer.Discovery{
 		Self: s.opt.ID, Level: uint32(s.opt.Settings.FeatureLevel), Members: s.opt.Members, Holds: holds,
-		JoinsOnly: s.opt.JoinsOnly, Clients: s.opt.Clients,
+		JoinsOnly: s.opt.JoinsOnly, Clients: s.opt.Clients, IsOwn: prejoin.isOwn,
+		Waiting:  func(text string) { prejoin.waits.Store(&text) },
 		Ordered:  func() bool { return newensemble.FoundingOrdered(s.opt.DataDir) },
 		Patience: s.opt.patience, Listener: s.listener, Secure: s.opt.PeerTLS, Log: s.opt.Log,
 	})

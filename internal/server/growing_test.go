@@ -132,6 +132,10 @@ func TestEmptyServerTurnsClientsAway(t *testing.T) {
 	// On a busy machine the word may come after turnAwayPatience.
 	const silent = "This ZooKeeper instance is not currently serving requests"
 	eventually(t, "srvr says that it doesn't serve", func() bool { return strings.HasPrefix(ask("srvr"), silent) })
+	eventually(t, "mntr says what it waits for", func() bool {
+		text := ask("mntr")
+		return strings.HasPrefix(text, silent) && strings.Contains(text, "\nzk_zooid_waits_for\t")
+	})
 	eventually(t, "ruok is answered", func() bool { return ask("ruok") == "imok" })
 	if got := ask("\x00\x00\x00\x2d"); got != "" {
 		t.Errorf("a connect request is answered %q", got)

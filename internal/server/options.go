@@ -30,8 +30,8 @@ type (
 	UndecidedError     = quorum.UndecidedError
 )
 
-// ErrOvertaken is delivered by Failed, or wrapped by Open's error, if the other servers have founded an ensemble without
-// this one. They have all that this server holds, and it can join them with an empty data directory.
+// ErrOvertaken is delivered by Failed, or wrapped by Open's error, if the other servers have founded an ensemble
+// without this one. They have all that this server holds, and it can join them with an empty data directory.
 var ErrOvertaken = peer.ErrOvertaken
 
 // CopiedError is wrapped by Open's error if the data directory is a copy of another server's.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/fourletter"
@@ -21,11 +22,13 @@ type prejoin struct {
 	listeners map[string]net.Listener // by configured address
 	stopped   chan struct{}
 	wg        sync.WaitGroup
+	waits     atomic.Pointer[string] // what the server waits for
 }
 
 // openPrejoin opens the client ports; connections are turned away until end.
 func openPrejoin(ports *clientPorts, a *acceptor) (*prejoin, error) {
 	p := &prejoin{acceptor: a, listeners: map[string]net.Listener{}, stopped: make(chan struct{})}
+	p.waits.Store(new(string))
 	for _, addr := range slices.Concat(a.opt.Listen, a.opt.Secure.Listen) {
 		l, err := ports.bind(addr, a.opt.BindRetries)
 		if err != nil {
@@ -95,7 +98,7 @@ func (p *prejoin) turnAwayAll(l net.Listener, words bool) {
 			defer p.acceptor.connections.forget(nc)
 			defer nc.Close()
 			if words {
-				p.acceptor.turnAway(nc)
+				p.acceptor.turnAway(nc, *p.waits.Load())
 			}
 		})
 	}
@@ -104,15 +107,32 @@ func (p *prejoin) turnAwayAll(l net.Listener, words bool) {
 // turnAwayPatience is how long a connection may take to send a four-letter word; end waits for it.
 const turnAwayPatience = time.Second
 
-// turnAway answers a four-letter word, and nothing else.
-func (a *acceptor) turnAway(nc net.Conn) {
+// turnAway answers a four-letter word, and nothing else. waits is what the server waits for.
+func (a *acceptor) turnAway(nc net.Conn, waits string) {
 	nc.SetDeadline(time.Now().Add(turnAwayPatience))
 	var head [4]byte
 	if _, err := io.ReadFull(nc, head[:]); err != nil || !fourletter.Is(string(head[:])) {
 		return
 	}
-	ask := fourletter.Ask{Word: string(head[:]), Remote: javaSocket(nc.RemoteAddr().String()), Rest: nc}
+	ask := fourletter.Ask{Word: string(head[:]), Remote: javaSocket(nc.RemoteAddr().String()), Rest: nc, Waits: waits}
 	if _, err := nc.Write(a.words.Answer(a.reports, ask)); err == nil {
 		linger(nc)
 	}
+}
+
+// isOwn reports whether a connection that this server has made leads to one of these ports.
+func (p *prejoin) isOwn(c net.Conn) bool {
+	from, fromTCP := c.LocalAddr().(*net.TCPAddr)
+	to, toTCP := c.RemoteAddr().(*net.TCPAddr)
+	if !fromTCP || !toTCP {
+		return false
+	}
+	here := from.IP.Equal(to.IP) || from.IP.IsLoopback() && to.IP.IsLoopback()
+	for _, l := range p.listeners { // in any order
+		at, ok := l.Addr().(*net.TCPAddr)
+		if ok && at.Port == to.Port && (at.IP.Equal(to.IP) || here && allInterfaces(at.IP)) {
+			return true
+		}
+	}
+	return false
 }

@@ -73,8 +73,8 @@ func TestGrowsByCorrectedLines(t *testing.T) {
 	}
 }
 
-// TestGrowsInTheWrongOrder: the new servers are started while the old one still serves alone, and then it is stopped for
-// longer than an absent server is waited for. They found nothing without it, and join it when it has its lines.
+// TestGrowsInTheWrongOrder: the new servers are started while the old one still serves alone, and then it is stopped
+// for longer than an absent server is waited for. They found nothing without it, and join it when it has its lines.
 func TestGrowsInTheWrongOrder(t *testing.T) {
 	hurtful(t)
 	t.Parallel()

@@ -320,6 +320,9 @@ func (w *World) heal() {
 			s.pausing = 1
 			s.resume()
 		}
+		if s.life == nil && s.installed { // a copied directory's servers stay down until now
+			w.lastFault = max(w.lastFault, w.now)
+		}
 		s.start()
 		s.replace()
 	}

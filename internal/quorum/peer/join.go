@@ -41,6 +41,10 @@ const (
 // joinPause is the time between two rounds of asking.
 const joinPause = 100 * time.Millisecond
 
+// servesPause takes its place while a server serves clients without having the server lines: Apache's servers log each
+// connection that ends without a session.
+const servesPause = 2 * time.Second
+
 // FoundingPatience is how long a voter must be absent, because nobody listens at its address or
 // its name doesn't exist, before the others found an ensemble without it. Servers are often
 // started one after another. Name services cache a missing name for half a minute.
@@ -58,7 +62,11 @@ type Discovery struct {
 	Patience quorum.Patience
 	// Clients are the addresses ("host:port") at which the others may serve clients, by id. Who doesn't listen for peers,
 	// but there, has data: a standalone server listens for clients only.
-	Clients  map[uint64][]string
+	Clients map[uint64][]string
+	// IsOwn, if not nil, reports whether a connection that this server has made leads to one of its own client ports.
+	IsOwn func(net.Conn) bool
+	// Waiting, if not nil, is told after each round what the server waits for.
+	Waiting  func(string)
 	Listener net.Listener // on the peer port
 	Secure   Secure
 	Log      *slog.Logger
@@ -84,27 +92,36 @@ func Discover(ctx context.Context, d Discovery) (quorum.Beginning, error) {
 	defer interruptAccept(d.Listener)
 	began := time.Now()
 	for {
-		answers := t.askAll(ctx, q, d.Clients)
+		answers := t.askAll(ctx, q, &d)
 		b, waiting, ok := q.Round(time.Since(began).Milliseconds(), answers, d.Ordered != nil && d.Ordered())
 		if ok || ctx.Err() != nil {
 			return b, ctx.Err()
 		}
 		t.claim.Store(new(q.Claim()))
-		if text := strings.Join(waiting, "; "); t.logRate.Due(text, time.Now()) {
+		text := strings.Join(waiting, "; ")
+		if d.Waiting != nil {
+			d.Waiting(text)
+		}
+		if t.logRate.Due(text, time.Now()) {
 			d.Log.Info("this server belongs to no ensemble yet, and waits to found or to join one", "holds", d.Holds.String(),
 				"waiting", text)
 		}
+		pause := joinPause
+		for _, a := range answers {
+			if a.Serves != "" {
+				pause = servesPause
+			}
+		}
 		select {
-		case <-time.After(joinPause):
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return quorum.Beginning{}, ctx.Err()
 		}
 	}
 }
 
-// askAll asks all members once, each on a goroutine of its own. clients are the addresses of their client ports.
-func (t *transport) askAll(ctx context.Context, q *quorum.Inquiry,
-	clients map[uint64][]string) map[uint64]quorum.Answer {
+// askAll asks all members once, each on a goroutine of its own.
+func (t *transport) askAll(ctx context.Context, q *quorum.Inquiry, d *Discovery) map[uint64]quorum.Answer {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	answers := map[uint64]quorum.Answer{}
@@ -115,7 +132,7 @@ func (t *transport) askAll(ctx context.Context, q *quorum.Inquiry,
 		wg.Go(func() {
 			a := t.askWhat(ctx, m, t.empty, q.TookPart)
 			if a.NobodyListens {
-				a.Serves = servesAt(ctx, clients[m.ID])
+				a.Serves = d.servesAt(ctx, m.ID)
 				a.NobodyListens = a.Serves == ""
 			}
 			mu.Lock()
@@ -127,12 +144,16 @@ func (t *transport) askAll(ctx context.Context, q *quorum.Inquiry,
 	return answers
 }
 
-// servesAt returns the first of the addresses at which something accepts connections, "" if nothing does.
-func servesAt(ctx context.Context, addrs []string) string {
-	for _, addr := range addrs {
+// servesAt returns the first address at which something else than this server accepts connections for a member's
+// clients, "" if nothing does.
+func (d *Discovery) servesAt(ctx context.Context, id uint64) string {
+	for _, addr := range d.Clients[id] {
 		if c, err := (&net.Dialer{Timeout: handshakeTimeout}).DialContext(ctx, "tcp", addr); err == nil {
+			own := d.IsOwn != nil && d.IsOwn(c)
 			c.Close()
-			return addr
+			if !own {
+				return addr
+			}
 		}
 	}
 	return ""

@@ -31,6 +31,8 @@ const (
 	stateIdle     = "not serving, and it doesn't say why"
 	stateNoLeader = "not serving: it has no leader"
 	stateBehind   = "not serving yet: it has a leader, but must catch up with it or hear from it first"
+	// What follows is what its log says.
+	waitsFor      = "not serving: it belongs to no ensemble yet, and waits: "
 	stateReadOnly = "read-only: it has no leader"
 	// A server keeps its clients for a while after it has lost its leader.
 	stateLeaderless = "it has no leader: it answers reads, and writes wait"
@@ -235,6 +237,8 @@ func (row *serverRow) whyIdle() string {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
 		r.note(key, number(value))
 		switch {
+		case key == "zk_zooid_waits_for":
+			return waitsFor + terminal.OneLine(value)
 		case key == "zk_zooid_raft_has_leader" && number(value) == 0:
 			state = stateNoLeader
 		case key == "zk_zooid_raft_has_leader" && number(value) == 1:

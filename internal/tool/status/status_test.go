@@ -416,6 +416,7 @@ func TestStatusTellsWhyItIsIdle(t *testing.T) {
 		"both":      {"zk_zooid_raft_has_leader\t1\nzk_last_turn_ms\t4100\n", "not serving: it does nothing"},
 		"no number": {"zk_zooid_raft_has_leader\tyes\n", stateIdle},
 		"untold":    {"zk_fsync_in_flight_ms\t0\nzk_last_turn_ms\t20\n", stateIdle},
+		"waits":     {idle + "zk_zooid_waits_for\tserver 2 isn't running\n", waitsFor + "server 2"},
 		"Apache's":  {idle, stateIdle},
 		"refused":   {"mntr is not executed because it is not in the whitelist.\n", stateIdle},
 	} {
