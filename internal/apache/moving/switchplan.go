@@ -66,11 +66,10 @@ func (r *switchRun) openJournal() (before proof.Record, err error) {
 	if err := r.says.logTo(filepath.Join(r.words[1], logName)); err != nil {
 		return before, err
 	}
-	var records []proof.Record
-	if r.journal, records, err = proof.OpenJournal(filepath.Join(r.words[1], journalName)); err != nil {
+	if r.journal, r.past, err = proof.OpenJournal(filepath.Join(r.words[1], journalName)); err != nil {
 		return before, err
 	}
-	return lastStep(records), nil
+	return lastStep(r.past), nil
 }
 
 // lastStep returns the step of a journal to continue from.
@@ -235,6 +234,12 @@ func (r *switchRun) release(ctx context.Context, before proof.Record, stderr io.
 	var plan releasePlan
 	if err := json.Unmarshal(before.Data, &plan); err != nil {
 		return switchRefused, fmt.Errorf("read the journal: %w", err)
+	}
+	if len(plan.Servers) == 0 { // an older build's record
+		plan.Servers = toldToStop(r.past, before.Try)
+	}
+	if len(plan.Servers) == 0 {
+		return switchSilent, errors.New("an earlier try had begun to release the new servers, but the journal doesn't say which of Apache's servers have stopped. If no Zooid server has served, run this command with -undo")
 	}
 	unseen, err := reopened(ctx, plan.Servers)
 	if unseen = r.withoutWord(unseen); err == nil && len(unseen) > 0 {
