@@ -357,10 +357,11 @@ func (w *writer) judge(addrs []string) {
 
 // TestSwitchBegunThere starts the target's server while the switch asks, as an enabled unit does, and while the
 // directory is still empty: it doesn't start, and the switch goes on.
-func TestSwitchBegunThere(t *testing.T) {
-	need(t)
+func TestSwitchBegunThere(t *testing.T) { withEach(t, both, switchBegunThere) }
+
+func switchBegunThere(t *testing.T, version string) {
 	program := zooid(t)
-	e := startEnsemble(t, "3.8.4")
+	e := startEnsemble(t, version)
 	z := newZooids(t, program, quickLimits)
 	told := startWriter(t, append(strings.Split(e.connect(), ","), z.addrs...))
 	told.await(100)
@@ -396,10 +397,11 @@ func TestSwitchBegunThere(t *testing.T) {
 
 // TestSwitchOtherServes has a watchdog start an Apache server on Zooid's port in the place of Zooid, which has died: it
 // isn't taken for the Zooid server.
-func TestSwitchOtherServes(t *testing.T) {
-	need(t)
+func TestSwitchOtherServes(t *testing.T) { withEach(t, tried(both, "3.9.5"), switchOtherServes) }
+
+func switchOtherServes(t *testing.T, version string) {
 	program := zooid(t)
-	e := startEnsemble(t, "3.9.5")
+	e := startEnsemble(t, version)
 	z := newZooids(t, program, quickLimits)
 	text, err := os.ReadFile(z.config(0))
 	if err != nil {
@@ -417,7 +419,7 @@ func TestSwitchOtherServes(t *testing.T) {
 		t.Fatal(err)
 	}
 	apache := fmt.Sprintf("java %s -cp '%s' org.apache.zookeeper.server.quorum.QuorumPeerMain %s >/dev/null 2>&1 & echo $! >%s/pid",
-		strings.Join(jvm, " "), classPath(t, "3.9.5"), config, dir)
+		strings.Join(jvm, " "), classPath(t, version), config, dir)
 	t.Cleanup(func() { exec.Command("sh", "-c", "kill -9 $(cat "+dir+"/pid)").Run() })
 	cmd := exec.Command(program, "migrate", "switch", "-yes", "-stop", z.stopping(e, "", ""), "-start", apache,
 		e.connect(), filepath.Join(t.TempDir(), "copy"), z.config(0))
