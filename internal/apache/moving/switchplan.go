@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/signal"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/apache"
@@ -252,6 +254,7 @@ func (r *switchRun) release(ctx context.Context, before proof.Record, stderr io.
 		return switchSilent, fmt.Errorf("an earlier try (%s, %s) had begun to release the new servers, but %w. Two ensembles would serve. If no Zooid server has served, run this command with -undo; otherwise stop Apache's servers again, whose writes since are lost to Zooid, and run this command again",
 			before.Try, before.At.Format(time.DateTime), err)
 	}
+	signal.Ignore(syscall.SIGHUP)
 	r.try, r.stopped = before.Try, plan.Stopped
 	r.says.say(fmt.Sprintf("an earlier try (%s, %s) had begun to release the new servers: resuming from there", r.try,
 		before.At.Format(time.DateTime)))

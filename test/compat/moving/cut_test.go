@@ -39,9 +39,10 @@ const (
 
 // What comes then.
 const (
-	finishes   = "it finishes by itself"       // it takes no notice of a lost terminal
-	goesOn     = "the next try goes on"        // with Apache's servers stopped
-	anew       = "the next try begins anew"    // with Apache's servers started again
+	finishes   = "it finishes by itself"    // it takes no notice of a lost terminal
+	goesOn     = "the next try goes on"     // with Apache's servers stopped
+	anew       = "the next try begins anew" // with Apache's servers started again
+	hungUp     = "the next try loses its terminal too, and finishes"
 	undoneNow  = "undone, then begins anew"    // by itself or by -undo
 	twoUsers   = "a second command is refused" // and the first one finishes
 	apacheBack = "Apache is started again"     // the next try refuses, and it is undone, as nothing has served
@@ -60,7 +61,7 @@ func cuts() (all []cut) {
 		all = append(all, cut{step, syscall.SIGHUP, finishes}, cut{step, syscall.SIGINT, goesOn},
 			cut{step, syscall.SIGKILL, goesOn}, cut{step, 0, twoUsers})
 	}
-	return append(all, cut{atRelease, syscall.SIGKILL, apacheBack})
+	return append(all, cut{atRelease, syscall.SIGKILL, apacheBack}, cut{atStart, syscall.SIGKILL, hungUp})
 }
 
 // TestSwitchCutShort cuts switches short at each step, by a lost terminal, an interrupt and kill -9, and has a second
@@ -139,6 +140,8 @@ func (c cut) try(t *testing.T, program, version string) {
 		if out, err := z.held(e, dir, hang, "").CombinedOutput(); err != nil {
 			t.Errorf("the next try: %v\n%s", err, out)
 		}
+	case hungUp:
+		finishesWithout(t, z.held(e, dir, hang+"2", c.step), hang+"2")
 	}
 	if t.Failed() {
 		t.Fatalf("the first try said:\n%s", first.out.text())
@@ -153,6 +156,18 @@ func (c cut) try(t *testing.T, program, version string) {
 	}
 	told.await(20)
 	told.judge(z.addrs)
+}
+
+// finishesWithout runs a command that waits as long as a file exists, which it makes. Its terminal is lost then.
+func finishesWithout(t *testing.T, cmd *exec.Cmd, hang string) {
+	t.Helper()
+	next := watch(t, cmd)
+	next.until("the next try's step", func() bool { return exists(hang) })
+	cmd.Process.Signal(syscall.SIGHUP)
+	os.Remove(hang)
+	if <-next.ended; cmd.ProcessState.ExitCode() != 0 {
+		t.Errorf("the next try, without its terminal: %s\n%s", next.state(), next.out.text())
+	}
 }
 
 // apacheBack starts Apache's servers again when one of Zooid's may be released, which is too few to serve. A try that

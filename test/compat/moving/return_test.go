@@ -62,6 +62,7 @@ var slowReturns = []slowReturn{
 	{step: atOwn, signal: syscall.SIGKILL, befall: served},
 	{step: atObserver, signal: syscall.SIGKILL, befall: served},
 	{step: atObserver, befall: observerFull},
+	{step: atObserver, signal: syscall.SIGKILL, befall: hungUp},
 }
 
 // The steps at which a return is cut short.
@@ -186,6 +187,10 @@ func (r slowReturn) cut(t *testing.T, w *wayBack, z *zooids, leader int, hang st
 		}
 		leader = z.leader()
 		w.config, w.zooid = z.config(leader), z.servers[leader]
+	}
+	if r.befall == hungUp {
+		finishesWithout(t, r.command(w, z, leader, hang+"2"), hang+"2")
+		return
 	}
 	if next, err := r.command(w, z, leader, hang).CombinedOutput(); err != nil {
 		t.Fatalf("the next try: %v\n%s\nthe first:\n%s", err, next, said)
