@@ -83,7 +83,7 @@ func TestReturnOfThree(t *testing.T) {
 		all = []slowReturn{slowReturns[1], slowReturns[8]}
 	}
 	for i, r := range all {
-		version := []string{"3.9.5", "3.8.4"}[i%2]
+		version := both[1-(i+1)/2%2] // so that each signal is tried with each
 		t.Run(fmt.Sprintf("%s/%v-%v/%s/%v%s", version, r.before, r.after, r.step, r.signal, r.befall),
 			func(t *testing.T) { r.try(t, version) })
 	}
