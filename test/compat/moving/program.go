@@ -69,18 +69,6 @@ func javaProgram(t *testing.T, jars, name string) []string {
 	return append(slices.Clone(jvm), "-cp", jars+":"+classes, name)
 }
 
-// both are the versions with which each way to lose data is tried.
-var both = []string{"3.8.4", "3.9.5"}
-
-// withEach runs a test with each of some versions.
-func withEach(t *testing.T, versions []string, try func(t *testing.T, version string)) {
-	t.Helper()
-	need(t)
-	for _, version := range versions {
-		t.Run(version, func(t *testing.T) { try(t, version) })
-	}
-}
-
 // tried returns the versions or cases that a test tries: all of them, or with -short those that suffice.
 func tried(all []string, short ...string) []string {
 	if testing.Short() {

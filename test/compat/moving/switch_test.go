@@ -225,7 +225,8 @@ func (z *zooids) stopping(e *ensemble, beforeKill, beforeTail string) string {
 	for i, s := range e.servers {
 		stop += fmt.Sprintf("test $ZK_ID != %d || { pid=%d; dir=%s; }\n", e.first+i, s.cmd.Process.Pid, s.dir)
 	}
-	return stop + "tail='" + strings.Join(slices.Concat(e.within, []string{z.program}), " ") + " migrate tail -after '$ZK_AFTER\n" + beforeKill + "\nkill -9 $pid\nwhile kill -0 $pid 2>/dev/null; do sleep 0.01; done\n" +
+	tail := strings.Join(slices.Concat(e.within, []string{z.program}), " ")
+	return stop + "tail='" + tail + " migrate tail -after '$ZK_AFTER\n" + beforeKill + "\nkill -9 $pid\nwhile kill -0 $pid 2>/dev/null; do sleep 0.01; done\n" +
 		beforeTail + "\nexec $tail $dir\n"
 }
 
