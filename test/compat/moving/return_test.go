@@ -152,7 +152,7 @@ func (r slowReturn) cut(t *testing.T, w *wayBack, z *zooids, leader int, hang st
 	said, code := first.out.text(), first.cmd.ProcessState.ExitCode()
 	switch {
 	case r.signal == syscall.SIGKILL:
-		r.left(t, w, z, leader)
+		r.left(t, w, z, leader, hang)
 	case code == 0:
 		if r.befall != othersUp && r.signal != syscall.SIGINT {
 			r.startDead(t, w)
@@ -233,7 +233,7 @@ func (r slowReturn) hit(t *testing.T, w *wayBack, z *zooids, leader int) (disk s
 }
 
 // left waits for the end of what a command does that waited when its return was killed: it goes on by itself.
-func (r slowReturn) left(t *testing.T, w *wayBack, z *zooids, leader int) {
+func (r slowReturn) left(t *testing.T, w *wayBack, z *zooids, leader int, hang string) {
 	t.Helper()
 	done := func() bool { return true }
 	switch r.step {
@@ -243,8 +243,8 @@ func (r slowReturn) left(t *testing.T, w *wayBack, z *zooids, leader int) {
 		}
 	case atOwn:
 		done = func() bool { return !runs(z.servers[leader].cmd.Process.Pid) }
-	case atObserver:
-		done = func() bool { return !runs(w.apache.servers[0].cmd.Process.Pid) }
+	case atObserver: // what reads an observer's files would be taken for that observer
+		done = func() bool { return exists(hang+".read1") && exists(hang+".read2") }
 	case atApache:
 		done = func() bool { return exists(w.script(1) + ".pid") }
 	}
@@ -315,8 +315,8 @@ func (r slowReturn) command(w *wayBack, z *zooids, leader int, hang string) *exe
 		start += fmt.Sprintf("test $ZK_ID != %d || script=%s\n", i+1, script)
 	}
 	w.ensembleConfigs()
-	observer += wait(atObserver, "test $ZK_ID = 1") + "pid=$(cat $dir/pid)\n" + end + "exec " + w.program +
-		" migrate digest $dir"
+	observer += wait(atObserver, "test $ZK_ID = 1") + "pid=$(cat $dir/pid)\n" + end + w.program +
+		" migrate digest $dir\ncode=$?\ntouch " + hang + ".read$ZK_ID\nexit $code"
 	start += wait(atApache, "test $ZK_ID = 2") +
 		"test -e $script.pid && kill -0 $(cat $script.pid) 2>/dev/null || { sh $script >$script.log 2>&1 & echo $! >$script.pid; }\n"
 	w.t.Cleanup(func() {
