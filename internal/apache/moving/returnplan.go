@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/apache/proof"
@@ -102,6 +104,7 @@ func (r *returnRun) goOn(ctx context.Context, before proof.Record,
 	if err := r.othersStopped(ctx); err != nil {
 		return switchRefused, true, err
 	}
+	signal.Ignore(syscall.SIGHUP)
 	r.plan, r.stopped = p, time.Now()
 	r.whole.Store(true)
 	if before.Step == stepStart {

@@ -133,6 +133,7 @@ type switchRun struct {
 	server  *config.Config
 	held    *proof.Held // the directories of the server, until they are released
 	journal *proof.Journal
+	past    []proof.Record // of the journal, from before
 	says    *sayer
 	stopped time.Time // when Apache's servers were ordered to stop
 	seeded  []int64   // Zooid servers that may have data

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/signal"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/apache"
@@ -66,11 +68,10 @@ func (r *switchRun) openJournal() (before proof.Record, err error) {
 	if err := r.says.logTo(filepath.Join(r.words[1], logName)); err != nil {
 		return before, err
 	}
-	var records []proof.Record
-	if r.journal, records, err = proof.OpenJournal(filepath.Join(r.words[1], journalName)); err != nil {
+	if r.journal, r.past, err = proof.OpenJournal(filepath.Join(r.words[1], journalName)); err != nil {
 		return before, err
 	}
-	return lastStep(records), nil
+	return lastStep(r.past), nil
 }
 
 // lastStep returns the step of a journal to continue from.
@@ -236,6 +237,12 @@ func (r *switchRun) release(ctx context.Context, before proof.Record, stderr io.
 	if err := json.Unmarshal(before.Data, &plan); err != nil {
 		return switchRefused, fmt.Errorf("read the journal: %w", err)
 	}
+	if len(plan.Servers) == 0 { // an older build's record
+		plan.Servers = toldToStop(r.past, before.Try)
+	}
+	if len(plan.Servers) == 0 {
+		return switchSilent, errors.New("an earlier try had begun to release the new servers, but the journal doesn't say which of Apache's servers have stopped. If no Zooid server has served, run this command with -undo")
+	}
 	unseen, err := reopened(ctx, plan.Servers)
 	if unseen = r.withoutWord(unseen); err == nil && len(unseen) > 0 {
 		err = fmt.Errorf("it isn't known whether Apache's servers %v have been started since: their election ports can't be reached from here. If you know that they haven't, confirm it: -stopped with the ids",
@@ -247,6 +254,7 @@ func (r *switchRun) release(ctx context.Context, before proof.Record, stderr io.
 		return switchSilent, fmt.Errorf("an earlier try (%s, %s) had begun to release the new servers, but %w. Two ensembles would serve. If no Zooid server has served, run this command with -undo; otherwise stop Apache's servers again, whose writes since are lost to Zooid, and run this command again",
 			before.Try, before.At.Format(time.DateTime), err)
 	}
+	signal.Ignore(syscall.SIGHUP)
 	r.try, r.stopped = before.Try, plan.Stopped
 	r.says.say(fmt.Sprintf("an earlier try (%s, %s) had begun to release the new servers: resuming from there", r.try,
 		before.At.Format(time.DateTime)))

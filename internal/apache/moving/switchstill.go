@@ -4,6 +4,7 @@ package moving
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,6 +28,20 @@ func newStopped(m *learner.Member, before map[string]proof.Port, last int64) sto
 		s.Seen = s.Seen && before[address] == proof.Open
 	}
 	return s
+}
+
+// toldToStop returns the servers that a try has told to stop, by its journal.
+func toldToStop(past []proof.Record, try proof.Try) (servers []stoppedServer) {
+	for _, rec := range past {
+		var p stopPlan
+		if rec.Try != try || rec.Step != stepStop || json.Unmarshal(rec.Data, &p) != nil {
+			continue
+		}
+		for i := range p.Ensemble.Members {
+			servers = append(servers, newStopped(&p.Ensemble.Members[i], p.Before, 0))
+		}
+	}
+	return servers
 }
 
 // reopened looks at the servers' election ports. The error says that something listens there again. unseen are the

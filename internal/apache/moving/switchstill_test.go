@@ -112,3 +112,50 @@ func TestStillClosed(t *testing.T) {
 		})
 	}
 }
+
+// TestReleaseOfAnOlderBuild: a release that an older build has begun, whose record doesn't name Apache's servers, is
+// checked for all servers that the try had stopped.
+func TestReleaseOfAnOlderBuild(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, c := range []struct{ at, says string }{
+		{l.Addr().String(), "Apache has been restarted"},
+		{unreachable, "isn't known whether Apache's servers [3] have been started since"},
+		{"", "the journal doesn't say which of Apache's servers have stopped"},
+	} {
+		r, said := stopping(t, "exit 3")
+		r.server = &config.Config{}
+		r.server.Storage.DataDir = filepath.Join(t.TempDir(), "none")
+		path := filepath.Join(r.words[1], journalName)
+		journal, _, err := proof.OpenJournal(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.at != "" {
+			m := learner.Member{ID: 3, Quorum: []string{"192.0.2.1:2888"}, Election: []string{c.at}}
+			err = journal.Begin(r.try, stepStop, stopPlan{Ensemble: follow.Ensemble{Members: []learner.Member{m}}})
+		}
+		if err == nil {
+			err = journal.Begin(r.try, stepRelease, map[string]any{"Zxid": 7, "Closed": []string{c.at}})
+		}
+		if err == nil {
+			err = journal.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, err := r.openJournal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, err := r.release(t.Context(), before, said)
+		r.journal.Close()
+		if text := fmt.Sprint(said, err); code != switchSilent || !strings.Contains(text, c.says) {
+			t.Errorf("%s: %d, %s; want %q", c.at, code, text, c.says)
+		}
+	}
+}

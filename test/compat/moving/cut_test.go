@@ -1,6 +1,7 @@
 package moving
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -39,13 +40,17 @@ const (
 
 // What comes then.
 const (
-	finishes   = "it finishes by itself"       // it takes no notice of a lost terminal
-	goesOn     = "the next try goes on"        // with Apache's servers stopped
-	anew       = "the next try begins anew"    // with Apache's servers started again
+	finishes   = "it finishes by itself"    // it takes no notice of a lost terminal
+	goesOn     = "the next try goes on"     // with Apache's servers stopped
+	anew       = "the next try begins anew" // with Apache's servers started again
+	hungUp     = "the next try loses its terminal too, and finishes"
 	undoneNow  = "undone, then begins anew"    // by itself or by -undo
 	twoUsers   = "a second command is refused" // and the first one finishes
 	apacheBack = "Apache is started again"     // the next try refuses, and it is undone, as nothing has served
 )
+
+// olderBack is apacheBack after a try of an older build, which didn't record the servers that had stopped.
+const olderBack = apacheBack + ", and the journal is an older one"
 
 // cuts has each step with each signal. After a SIGHUP the switch goes on. After an interrupt it undoes what it has
 // begun, or says how to go on. After a kill -9 the next try goes on, or begins anew if Apache was started again.
@@ -60,7 +65,8 @@ func cuts() (all []cut) {
 		all = append(all, cut{step, syscall.SIGHUP, finishes}, cut{step, syscall.SIGINT, goesOn},
 			cut{step, syscall.SIGKILL, goesOn}, cut{step, 0, twoUsers})
 	}
-	return append(all, cut{atRelease, syscall.SIGKILL, apacheBack})
+	return append(all, cut{atRelease, syscall.SIGKILL, apacheBack}, cut{atRelease, syscall.SIGKILL, olderBack},
+		cut{atStart, syscall.SIGKILL, hungUp})
 }
 
 // TestSwitchCutShort cuts switches short at each step, by a lost terminal, an interrupt and kill -9, and has a second
@@ -106,7 +112,7 @@ func (c cut) try(t *testing.T, program, version string) {
 	if c.then != finishes && c.then != twoUsers && (c.step == atSeeded || c.step == atStop) {
 		z.refusesToStart(1)
 	}
-	if c.then == apacheBack {
+	if c.then == apacheBack || c.then == olderBack {
 		c.apacheBack(e, z, dir, hang)
 	}
 	os.Remove(hang)
@@ -124,7 +130,7 @@ func (c cut) try(t *testing.T, program, version string) {
 	case undoneNow:
 		z.undo(e, dir)
 		fallthrough
-	case anew, apacheBack:
+	case anew, apacheBack, olderBack:
 		for i, s := range e.servers {
 			if !runs(s.cmd.Process.Pid) {
 				e.start(i)
@@ -139,6 +145,8 @@ func (c cut) try(t *testing.T, program, version string) {
 		if out, err := z.held(e, dir, hang, "").CombinedOutput(); err != nil {
 			t.Errorf("the next try: %v\n%s", err, out)
 		}
+	case hungUp:
+		finishesWithout(t, z.held(e, dir, hang+"2", c.step), hang+"2")
 	}
 	if t.Failed() {
 		t.Fatalf("the first try said:\n%s", first.out.text())
@@ -155,6 +163,18 @@ func (c cut) try(t *testing.T, program, version string) {
 	told.judge(z.addrs)
 }
 
+// finishesWithout runs a command that waits as long as a file exists, which it makes. Its terminal is lost then.
+func finishesWithout(t *testing.T, cmd *exec.Cmd, hang string) {
+	t.Helper()
+	next := watch(t, cmd)
+	next.until("the next try's step", func() bool { return exists(hang) })
+	cmd.Process.Signal(syscall.SIGHUP)
+	os.Remove(hang)
+	if <-next.ended; cmd.ProcessState.ExitCode() != 0 {
+		t.Errorf("the next try, without its terminal: %s\n%s", next.state(), next.out.text())
+	}
+}
+
 // apacheBack starts Apache's servers again when one of Zooid's may be released, which is too few to serve. A try that
 // went on would make two trees. It is undone.
 func (c cut) apacheBack(e *ensemble, z *zooids, dir, hang string) {
@@ -168,6 +188,15 @@ func (c cut) apacheBack(e *ensemble, z *zooids, dir, hang string) {
 	}
 	for _, s := range e.servers {
 		e.awaitServing(s)
+	}
+	if path := filepath.Join(dir, "switch.journal"); c.then == olderBack {
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(path, bytes.Replace(text, []byte(`"Servers":[`), []byte(`"Closed":[`), 1), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	next := z.held(e, dir, hang, "")
 	said, err := next.CombinedOutput()
@@ -357,10 +386,11 @@ func (w *writer) judge(addrs []string) {
 
 // TestSwitchBegunThere starts the target's server while the switch asks, as an enabled unit does, and while the
 // directory is still empty: it doesn't start, and the switch goes on.
-func TestSwitchBegunThere(t *testing.T) {
-	need(t)
+func TestSwitchBegunThere(t *testing.T) { withEach(t, both, switchBegunThere) }
+
+func switchBegunThere(t *testing.T, version string) {
 	program := zooid(t)
-	e := startEnsemble(t, "3.8.4")
+	e := startEnsemble(t, version)
 	z := newZooids(t, program, quickLimits)
 	told := startWriter(t, append(strings.Split(e.connect(), ","), z.addrs...))
 	told.await(100)
@@ -396,10 +426,11 @@ func TestSwitchBegunThere(t *testing.T) {
 
 // TestSwitchOtherServes has a watchdog start an Apache server on Zooid's port in the place of Zooid, which has died: it
 // isn't taken for the Zooid server.
-func TestSwitchOtherServes(t *testing.T) {
-	need(t)
+func TestSwitchOtherServes(t *testing.T) { withEach(t, tried(both, "3.9.5"), switchOtherServes) }
+
+func switchOtherServes(t *testing.T, version string) {
 	program := zooid(t)
-	e := startEnsemble(t, "3.9.5")
+	e := startEnsemble(t, version)
 	z := newZooids(t, program, quickLimits)
 	text, err := os.ReadFile(z.config(0))
 	if err != nil {
@@ -417,7 +448,7 @@ func TestSwitchOtherServes(t *testing.T) {
 		t.Fatal(err)
 	}
 	apache := fmt.Sprintf("java %s -cp '%s' org.apache.zookeeper.server.quorum.QuorumPeerMain %s >/dev/null 2>&1 & echo $! >%s/pid",
-		strings.Join(jvm, " "), classPath(t, "3.9.5"), config, dir)
+		strings.Join(jvm, " "), classPath(t, version), config, dir)
 	t.Cleanup(func() { exec.Command("sh", "-c", "kill -9 $(cat "+dir+"/pid)").Run() })
 	cmd := exec.Command(program, "migrate", "switch", "-yes", "-stop", z.stopping(e, "", ""), "-start", apache,
 		e.connect(), filepath.Join(t.TempDir(), "copy"), z.config(0))

@@ -29,7 +29,9 @@ type ensemble struct {
 	t       *testing.T
 	version string
 	options []string
-	first   int // id of the first server
+	within  []string // the command that runs another on the servers' machine; nil for this machine
+	host    string   // that machine's address
+	first   int      // id of the first server
 	configs []string
 	servers []*server
 	quorum  []string // addresses
@@ -53,10 +55,19 @@ func startServers(t *testing.T, version string, n int, lines string, options ...
 // startNumbered is startServers of servers whose ids begin with first.
 func startNumbered(t *testing.T, version string, first, n int, lines string, options ...string) *ensemble {
 	t.Helper()
-	e := &ensemble{t: t, version: version, options: options, first: first}
+	e := &ensemble{t: t, version: version, options: options, host: "127.0.0.1", first: first}
+	e.begin(n, lines)
+	return e
+}
+
+// begin makes an ensemble's configuration, starts its servers, and waits until they serve.
+func (e *ensemble) begin(n int, lines string) {
+	t, first := e.t, e.first
+	t.Helper()
+	address := func() string { return strings.Replace(freeport.Address(t), "127.0.0.1", e.host, 1) }
 	for i := range n {
 		id := first + i
-		quorum := freeport.Address(t)
+		quorum := address()
 		_, election, _ := strings.Cut(freeport.Address(t), ":")
 		lines += fmt.Sprintf("server.%d=%s:%s:participant\n", id, quorum, election)
 		e.quorum = append(e.quorum, quorum)
@@ -69,10 +80,10 @@ func startNumbered(t *testing.T, version string, first, n int, lines string, opt
 	for i := range n {
 		id := first + i
 		dir := t.TempDir()
-		addr := freeport.Address(t)
+		addr := address()
 		_, port, _ := strings.Cut(addr, ":")
-		text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\ntickTime=500\ninitLimit=40\nsyncLimit=40\nmaxSessionTimeout=120000\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n%s",
-			dir, port, lines)
+		text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=%s\ntickTime=500\ninitLimit=40\nsyncLimit=40\nmaxSessionTimeout=120000\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n%s",
+			dir, port, e.host, lines)
 		config := filepath.Join(dir, "zoo.cfg")
 		if err := os.WriteFile(filepath.Join(dir, "myid"), []byte(strconv.Itoa(id)), 0o600); err != nil {
 			t.Fatal(err)
@@ -87,20 +98,20 @@ func startNumbered(t *testing.T, version string, first, n int, lines string, opt
 		e.start(i)
 	}
 	e.await()
-	return e
 }
 
 // start starts a server, again if need be.
 func (e *ensemble) start(i int) {
 	e.t.Helper()
-	args := append(append([]string{}, jvm...), "-cp", classPath(e.t, e.version),
+	args := append(append(slices.Clone(e.within), "java"), jvm...)
+	args = append(args, "-cp", classPath(e.t, e.version),
 		"-Dzookeeper.forceSync=no", "-Dzookeeper.preAllocSize=256",
 		"-Dzookeeper.extendedTypesEnabled=true", "-Dznode.container.checkIntervalMs=300",
 		"-Dzookeeper.admin.enableServer=false",
 		"-Dzookeeper.DigestAuthenticationProvider.superDigest="+superDigest)
 	args = append(append(args, e.options...), "org.apache.zookeeper.server.quorum.QuorumPeerMain", e.configs[i])
 	s := e.servers[i]
-	s.cmd, s.exited = exec.Command("java", args...), make(chan struct{})
+	s.cmd, s.exited = exec.Command(args[0], args[1:]...), make(chan struct{})
 	if s.output == nil { // or what it said before is kept
 		s.output = &bytes.Buffer{}
 	}

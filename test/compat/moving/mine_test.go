@@ -39,10 +39,11 @@ func refused(t *testing.T, program, says string, args ...string) {
 
 // TestFollowIntoApachesOwn: a running Apache server's dataDir is named as the directory of the copy. Nothing in it is
 // touched, however often it is tried, and its server starts on it again with all that was acknowledged.
-func TestFollowIntoApachesOwn(t *testing.T) {
-	need(t)
+func TestFollowIntoApachesOwn(t *testing.T) { withEach(t, both, followIntoApachesOwn) }
+
+func followIntoApachesOwn(t *testing.T, version string) {
 	program := zooid(t)
-	e := startEnsemble(t, "3.8.4")
+	e := startEnsemble(t, version)
 	c, err := zk.Open(t.Context(), e.connect(), zk.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -79,11 +80,13 @@ func TestFollowIntoApachesOwn(t *testing.T) {
 	}
 }
 
-// TestCheckWritesNothing: switch -check leaves a copy as it was, and makes none.
-func TestCheckWritesNothing(t *testing.T) {
-	need(t)
+// TestCheckWritesNothing: switch -check leaves a copy as it was, and makes none. A copy that is being made isn't
+// imported.
+func TestCheckWritesNothing(t *testing.T) { withEach(t, both, checkWritesNothing) }
+
+func checkWritesNothing(t *testing.T, version string) {
 	program := zooid(t)
-	e := startEnsemble(t, "3.9.5")
+	e := startEnsemble(t, version)
 	cfg := filepath.Join(t.TempDir(), "zoo.cfg")
 	if err := os.WriteFile(cfg, []byte("dataDir="+t.TempDir()+"\nclientPort=2181\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -92,6 +95,7 @@ func TestCheckWritesNothing(t *testing.T) {
 	kept := filepath.Join(parent, "kept")
 	f, stop := startFollower(t, e, kept)
 	caughtUp(t, e, f)
+	refused(t, program, "another process holds it", "import", kept, filepath.Join(t.TempDir(), "to"))
 	stop()
 	before := filesBelow(t, parent)
 	for _, dir := range []string{kept, filepath.Join(parent, "new")} {
@@ -105,12 +109,14 @@ func TestCheckWritesNothing(t *testing.T) {
 	}
 }
 
-// TestImportOfARunningServer: a running Apache server's directory isn't imported, and neither is one without its
-// dataLogDir: that is found in zoo.cfg.
-func TestImportOfARunningServer(t *testing.T) {
-	need(t)
+// TestImportOfRealDirectories: a running Apache server's directory isn't imported, and neither is one whose log is
+// elsewhere, unless zoo.cfg tells where: nor has it a tail or a digest. Of imports at once into one directory one
+// succeeds, and has made everything. zooid doctor says to import it.
+func TestImportOfRealDirectories(t *testing.T) { withEach(t, both, importOfRealDirectories) }
+
+func importOfRealDirectories(t *testing.T, version string) {
 	program, logDir := zooid(t), t.TempDir()
-	e := startServers(t, "3.9.5", 1, "dataLogDir="+logDir+"\n")
+	e := startServers(t, version, 1, "dataLogDir="+logDir+"\n")
 	c, err := zk.Open(t.Context(), e.connect(), zk.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -126,23 +132,54 @@ func TestImportOfARunningServer(t *testing.T) {
 	if err := os.Rename(filepath.Join(dir, "zoo.cfg"), hidden); err != nil {
 		t.Fatal(err)
 	}
+	cfg := filepath.Join(t.TempDir(), "zoo.cfg")
+	if err := os.WriteFile(cfg, []byte("clientPort=2181\ndataDir="+dir+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, program, "import it, with its sessions, ephemeral znodes and zxids", "doctor", cfg)
+	tail := []string{"migrate", "tail", "-after", "0x1/0123456789abcdef/127.0.0.1:1"}
 	refused(t, program, "-zoocfg FILE", "import", dir, to)
-	out := command(t, program, "import", "-zoocfg", hidden, dir, to)
-	if !strings.Contains(out, "its dataLogDir is "+logDir) {
+	refused(t, program, "-zoocfg FILE", append(tail, dir)...)
+	// An observer may have got only a snapshot: here it is told, and return compares with what there must be.
+	if out := command(t, program, "migrate", "digest", dir); !strings.Contains(out, "-zoocfg FILE") {
 		t.Error(out)
 	}
-	out = command(t, program, "export", "-to", filepath.Join(t.TempDir(), "back"), to)
-	if !strings.Contains(out, "exported 5 znodes") {
+	whole := command(t, program, "migrate", "digest", "-zoocfg", hidden, dir)
+	if out := command(t, program, append(tail, "-zoocfg", hidden, dir)...); !strings.Contains(whole, "5 znodes") ||
+		!strings.Contains(out, "/logged") {
+		t.Errorf("with the log: %s%s", whole, out)
+	}
+	var imports [4]*watched
+	for i := range imports {
+		imports[i] = watch(t, exec.Command(program, "import", "-zoocfg", hidden, dir, to))
+	}
+	done, said := 0, ""
+	for _, w := range imports {
+		<-w.ended
+		if said += w.out.text(); w.cmd.ProcessState.Success() {
+			done++
+		}
+	}
+	if done != 1 || !strings.Contains(said, "its dataLogDir is "+logDir) {
+		t.Errorf("%d imports succeeded:\n%s", done, said)
+	}
+	refused(t, program, "in use", "import", "-zoocfg", hidden, dir, to)
+	back := filepath.Join(t.TempDir(), "back")
+	if out := command(t, program, "export", "-to", back, to); !strings.Contains(out, "exported 5 znodes") {
 		t.Error(out)
 	}
 }
 
 // TestCopyOfAnotherEnsemble: a copy of one ensemble isn't continued with another one whose zxids fit. The servers
-// are of a version that sends no digests. With its own ensemble it goes on, from where it was.
+// send no digests. With its own ensemble it goes on, from where it was.
 func TestCopyOfAnotherEnsemble(t *testing.T) {
-	need(t)
+	withEach(t, tried([]string{"3.5.10", "3.8.4", "3.9.5"}, "3.5.10", "3.9.5"), copyOfAnotherEnsemble)
+}
+
+func copyOfAnotherEnsemble(t *testing.T, version string) {
 	program, dir := zooid(t), filepath.Join(t.TempDir(), "copy")
-	one, other := startServers(t, "3.5.10", 1, ""), startServers(t, "3.5.10", 1, "")
+	const silent = "-Dzookeeper.digest.enabled=false"
+	one, other := startServers(t, version, 1, "", silent), startServers(t, version, 1, "", silent)
 	f, stop := startFollower(t, one, dir)
 	caughtUp(t, one, f)
 	last := caughtUp(t, one, f).Zxid // behind transactions that came to the log

@@ -37,6 +37,18 @@ func need(t *testing.T) {
 	}
 }
 
+// both are the versions with which each way to lose data is tried.
+var both = []string{"3.8.4", "3.9.5"}
+
+// withEach runs a test with each of some versions.
+func withEach(t *testing.T, versions []string, try func(t *testing.T, version string)) {
+	t.Helper()
+	need(t)
+	for _, version := range versions {
+		t.Run(version, func(t *testing.T) { try(t, version) })
+	}
+}
+
 // TestHistories makes histories on real servers, takes their files at random instants, and compares what Apache makes
 // of them with what Zooid does: the trees by their digests, and each reply of a full read-out of a server on them.
 func TestHistories(t *testing.T) {

@@ -61,6 +61,8 @@ var slowReturns = []slowReturn{
 	{step: atObserver, befall: othersUp},
 	{step: atOwn, signal: syscall.SIGKILL, befall: served},
 	{step: atObserver, signal: syscall.SIGKILL, befall: served},
+	{step: atObserver, befall: observerFull},
+	{step: atObserver, signal: syscall.SIGKILL, befall: hungUp},
 }
 
 // The steps at which a return is cut short.
@@ -81,7 +83,7 @@ func TestReturnOfThree(t *testing.T) {
 		all = []slowReturn{slowReturns[1], slowReturns[8]}
 	}
 	for i, r := range all {
-		version := []string{"3.9.5", "3.8.4"}[i%2]
+		version := both[1-(i+1)/2%2] // so that each signal is tried with each
 		t.Run(fmt.Sprintf("%s/%v-%v/%s/%v%s", version, r.before, r.after, r.step, r.signal, r.befall),
 			func(t *testing.T) { r.try(t, version) })
 	}
@@ -150,7 +152,7 @@ func (r slowReturn) cut(t *testing.T, w *wayBack, z *zooids, leader int, hang st
 	said, code := first.out.text(), first.cmd.ProcessState.ExitCode()
 	switch {
 	case r.signal == syscall.SIGKILL:
-		r.left(t, w, z, leader)
+		r.left(t, w, z, leader, hang)
 	case code == 0:
 		if r.befall != othersUp && r.signal != syscall.SIGINT {
 			r.startDead(t, w)
@@ -185,6 +187,10 @@ func (r slowReturn) cut(t *testing.T, w *wayBack, z *zooids, leader int, hang st
 		}
 		leader = z.leader()
 		w.config, w.zooid = z.config(leader), z.servers[leader]
+	}
+	if r.befall == hungUp {
+		finishesWithout(t, r.command(w, z, leader, hang+"2"), hang+"2")
+		return
 	}
 	if next, err := r.command(w, z, leader, hang).CombinedOutput(); err != nil {
 		t.Fatalf("the next try: %v\n%s\nthe first:\n%s", err, next, said)
@@ -227,7 +233,7 @@ func (r slowReturn) hit(t *testing.T, w *wayBack, z *zooids, leader int) (disk s
 }
 
 // left waits for the end of what a command does that waited when its return was killed: it goes on by itself.
-func (r slowReturn) left(t *testing.T, w *wayBack, z *zooids, leader int) {
+func (r slowReturn) left(t *testing.T, w *wayBack, z *zooids, leader int, hang string) {
 	t.Helper()
 	done := func() bool { return true }
 	switch r.step {
@@ -237,10 +243,10 @@ func (r slowReturn) left(t *testing.T, w *wayBack, z *zooids, leader int) {
 		}
 	case atOwn:
 		done = func() bool { return !runs(z.servers[leader].cmd.Process.Pid) }
-	case atObserver:
-		done = func() bool { return !runs(w.apache.servers[0].cmd.Process.Pid) }
+	case atObserver: // what reads an observer's files would be taken for that observer
+		done = func() bool { return exists(hang+".read1") && exists(hang+".read2") }
 	case atApache:
-		done = func() bool { return exists(w.apache.servers[1].dir + "/start.sh.pid") }
+		done = func() bool { return exists(w.script(1) + ".pid") }
 	}
 	if !awaited(done) {
 		t.Fatalf("the command that waited %s doesn't go on", r.step)
@@ -253,7 +259,7 @@ func (r slowReturn) startDead(t *testing.T, w *wayBack) {
 	if r.befall != observerFull {
 		return
 	}
-	script := w.apache.servers[0].dir + "/start.sh"
+	script := w.script(0)
 	again := fmt.Sprintf("kill -9 $(cat %[1]s.pid); while kill -0 $(cat %[1]s.pid) 2>/dev/null; do sleep 0.01; done\n"+
 		"sh %[1]s >>%[1]s.log 2>&1 & echo $! >%[1]s.pid", script)
 	if out, err := exec.Command("sh", "-c", again).CombinedOutput(); err != nil {
@@ -302,24 +308,29 @@ func (r slowReturn) command(w *wayBack, z *zooids, leader int, hang string) *exe
 			"-cp", "'" + classPath(w.t, w.apache.version) + "'", "-Dzookeeper.extendedTypesEnabled=true",
 			"org.apache.zookeeper.server.quorum.QuorumPeerMain", s.dir + "/ensemble.cfg",
 		})
-		script := s.dir + "/start.sh"
+		script := w.script(i)
 		if err := os.WriteFile(script, []byte(strings.Join(run, " ")), 0o600); err != nil {
 			w.t.Fatal(err)
 		}
 		start += fmt.Sprintf("test $ZK_ID != %d || script=%s\n", i+1, script)
 	}
 	w.ensembleConfigs()
-	observer += wait(atObserver, "test $ZK_ID = 1") + "pid=$(cat $dir/pid)\n" + end + "exec " + w.program +
-		" migrate digest $dir"
+	observer += wait(atObserver, "test $ZK_ID = 1") + "pid=$(cat $dir/pid)\n" + end + w.program +
+		" migrate digest $dir\ncode=$?\ntouch " + hang + ".read$ZK_ID\nexit $code"
 	start += wait(atApache, "test $ZK_ID = 2") +
 		"test -e $script.pid && kill -0 $(cat $script.pid) 2>/dev/null || { sh $script >$script.log 2>&1 & echo $! >$script.pid; }\n"
 	w.t.Cleanup(func() {
-		for _, s := range w.apache.servers {
-			exec.Command("sh", "-c", "kill -9 $(cat "+s.dir+"/start.sh.pid) 2>/dev/null").Run()
+		for i := range w.apache.servers {
+			exec.Command("sh", "-c", "kill -9 $(cat "+w.script(i)+".pid) 2>/dev/null").Run()
 		}
 	})
 	return exec.Command(w.program, "migrate", "return", "-yes", "-quorum", w.quorum, "-election", w.election,
 		"-from", "127.0.0.1", "-observers", "1,2", "-stop", stop, "-stop-observer", observer, "-start", start, w.config)
+}
+
+// script is the file with the command that starts a server of the new ensemble. It needs no room on the server's disk.
+func (w *wayBack) script(i int) string {
+	return filepath.Join(filepath.Dir(w.config), fmt.Sprintf("start%d.sh", i+1))
 }
 
 // notePid writes the process id of an observer where the command that stops it reads it.

@@ -76,10 +76,11 @@ func switchOnce(t *testing.T, program, version string, seed uint64) {
 }
 
 // TestSwitchLongTail has clients write 40 MB while the servers are being stopped. The switch goes on, and has all.
-func TestSwitchLongTail(t *testing.T) {
-	need(t)
+func TestSwitchLongTail(t *testing.T) { withEach(t, both, switchLongTail) }
+
+func switchLongTail(t *testing.T, version string) {
 	program := zooid(t)
-	e := startEnsemble(t, "3.8.4")
+	e := startEnsemble(t, version)
 	z := newZooids(t, program, quickLimits)
 	hang := filepath.Join(t.TempDir(), "hang")
 	w := watch(t, z.switching(e, filepath.Join(t.TempDir(), "copy"), "-stop",
@@ -224,7 +225,8 @@ func (z *zooids) stopping(e *ensemble, beforeKill, beforeTail string) string {
 	for i, s := range e.servers {
 		stop += fmt.Sprintf("test $ZK_ID != %d || { pid=%d; dir=%s; }\n", e.first+i, s.cmd.Process.Pid, s.dir)
 	}
-	return stop + "tail='" + z.program + " migrate tail -after '$ZK_AFTER\n" + beforeKill + "\nkill -9 $pid\nwhile kill -0 $pid 2>/dev/null; do sleep 0.01; done\n" +
+	tail := strings.Join(slices.Concat(e.within, []string{z.program}), " ")
+	return stop + "tail='" + tail + " migrate tail -after '$ZK_AFTER\n" + beforeKill + "\nkill -9 $pid\nwhile kill -0 $pid 2>/dev/null; do sleep 0.01; done\n" +
 		beforeTail + "\nexec $tail $dir\n"
 }
 

@@ -58,11 +58,12 @@ var undos = []undone{
 // TestSwitchUndone begins switches that end in every way before the last step, while clients go on. Apache's servers
 // are started again each time, as the command says: no client loses anything by that, and the switch succeeds in the
 // end.
-func TestSwitchUndone(t *testing.T) {
-	need(t)
+func TestSwitchUndone(t *testing.T) { withEach(t, tried(both, "3.9.5"), switchUndone) }
+
+func switchUndone(t *testing.T, version string) {
 	program, seed := zooid(t), *firstSeed
 	patientSessions(t) // Apache starts eight times
-	e := startEnsemble(t, "3.9.5")
+	e := startEnsemble(t, version)
 	z := newZooids(t, program, quickLimits)
 	clients := startClients(t, slices.Concat(strings.Split(e.connect(), ","), z.addrs), seed, few)
 	clients.underWay()
