@@ -33,7 +33,7 @@ const (
 
 // fourLetterWord answers a four-letter word; rest is the input already read after it. The caller closes the connection.
 func (a *acceptor) fourLetterWord(conn net.Conn, name string, rest []byte) {
-	conn.SetWriteDeadline(time.Now().Add(wordTimeout))
+	conn.SetDeadline(time.Now().Add(wordTimeout))
 	conn.SetReadDeadline(time.Now().Add(wordMaskTimeout))
 	a.replica.CountReceived()
 	a.meters.BytesReceived.Add(int64(len(name)))
