@@ -468,8 +468,8 @@ const (
 	silentProcesses   = 4
 	// silentSpare is how many more are begun, in percent: those that the server ends begin again.
 	silentSpare = 5
-	// silentMemory is what each may cost the servers: 256 MiB for all.
-	silentMemory = 256 << 20 / silentConnections
+	// silentMemory is what they may cost the servers, and what more than these may cost in proportion.
+	silentMemory = 256 << 20
 	// silentPatience is the time until they are all there, and silentLonger how long servers wait for
 	// a connect request in the short form: longer, so that none ends before all are there.
 	silentPatience = 3 * time.Minute
@@ -519,8 +519,8 @@ func TestOverloadSilent(t *testing.T) {
 	if min(int(least), at) < want*9/10 {
 		t.Error("at times there were too few silent connections")
 	}
-	if cost := (most - before) / max(greatest, int64(want)); cost > silentMemory {
-		t.Errorf("a silent connection costs %d bytes", cost)
+	if most-before > silentMemory*max(greatest, silentConnections)/silentConnections {
+		t.Errorf("silent connections cost %d MiB", (most-before)>>20)
 	}
 	felt := comparison{alone: alone, attacked: h.between(from, to), share: share}
 	if silent.end(); judged {

@@ -111,7 +111,7 @@ func (l *life) asksElsewhere(answers map[uint64]quorum.Answer) bool {
 	if l.w.plan.Begins || !l.inquiry.Empty() {
 		return false
 	}
-	for _, a := range answers { // any order
+	for _, a := range answers { // any order: one is enough
 		led := func(m quorum.Member) bool { return m.ID == a.Leader }
 		if a.Leader != 0 && !slices.ContainsFunc(l.s.config, led) &&
 			slices.ContainsFunc(l.w.configOf(l.s.id, false), led) {

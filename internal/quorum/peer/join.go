@@ -219,10 +219,9 @@ func (t *transport) answerOne(raw net.Conn) {
 	}
 }
 
-// emptyRefusal refuses connections that need a server with data, at a server that is
-// finding out how to begin. The exact words are part of the protocol.
+// These refuse connections that need a server of an ensemble, at a server that is finding out how to begin.
 const (
-	emptyRefusal = "this server has an empty data directory and is finding out how to begin"
+	emptyRefusal = "this server has an empty data directory and is finding out how to begin" // part of the protocol
 	dataRefusal  = "this server has data of its own, belongs to no ensemble, and is finding out how to begin: its log says what it waits for"
 )
 

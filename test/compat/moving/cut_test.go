@@ -151,16 +151,7 @@ func (c cut) try(t *testing.T, program, version string) {
 	if t.Failed() {
 		t.Fatalf("the first try said:\n%s", first.out.text())
 	}
-	for i := range z.servers {
-		z.adopt(i)
-	}
-	for _, s := range e.servers {
-		if runs(s.cmd.Process.Pid) {
-			t.Error("an Apache server runs beside Zooid")
-		}
-	}
-	told.await(20)
-	told.judge(z.addrs)
+	z.serveAlone(e, told, 20)
 }
 
 // finishesWithout runs a command that waits as long as a file exists, which it makes. Its terminal is lost then.

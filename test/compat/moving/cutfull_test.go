@@ -125,16 +125,7 @@ func (s setback) try(t *testing.T, program, version string) {
 	if t.Failed() {
 		t.Fatalf("the first try said:\n%s", first.out.text())
 	}
-	for i := range z.servers {
-		z.adopt(i)
-	}
-	for _, one := range e.servers {
-		if runs(one.cmd.Process.Pid) {
-			t.Error("an Apache server runs beside Zooid")
-		}
-	}
-	told.await(20)
-	told.judge(z.addrs)
+	z.serveAlone(e, told, 20)
 }
 
 // befall has the setback happen. place is the disk that fills up.

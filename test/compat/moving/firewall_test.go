@@ -90,16 +90,7 @@ func (w walled) try(t *testing.T, program, version string) {
 	if step != "" {
 		w.again(t, e, z, told, dir, hang)
 	}
-	for i := range z.servers {
-		z.adopt(i)
-	}
-	for _, s := range e.servers {
-		if runs(s.cmd.Process.Pid) {
-			t.Error("an Apache server runs beside Zooid")
-		}
-	}
-	told.await(20)
-	told.judge(z.addrs)
+	z.serveAlone(e, told, 20)
 }
 
 // befall has Apache's servers start again, and serve.

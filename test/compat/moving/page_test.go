@@ -189,16 +189,7 @@ func TestPage(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for i := range z.servers {
-		z.adopt(i)
-	}
-	for _, s := range e.servers {
-		if runs(s.cmd.Process.Pid) {
-			t.Error("an Apache server runs beside Zooid")
-		}
-	}
-	told.await(100)
-	told.judge(z.addrs)
+	z.serveAlone(e, told, 100)
 }
 
 // TestPageBack follows the page's way back, from three Zooid servers to three Apache servers.

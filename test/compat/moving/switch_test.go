@@ -279,6 +279,22 @@ func (z *zooids) takeOverBy(e *ensemble, dir, stop string) string {
 	return string(out)
 }
 
+// serveAlone checks that no server of Apache runs beside those of Zooid that have been started, that these acknowledge
+// so many more writes, and that they have what clients were told.
+func (z *zooids) serveAlone(e *ensemble, told *writer, writes int) {
+	z.t.Helper()
+	for i := range z.servers {
+		z.adopt(i)
+	}
+	for _, s := range e.servers {
+		if runs(s.cmd.Process.Pid) {
+			z.t.Error("an Apache server runs beside Zooid")
+		}
+	}
+	told.await(writes)
+	told.judge(z.addrs)
+}
+
 // adopt takes charge of a server that zooid migrate switch has started.
 func (z *zooids) adopt(i int) {
 	t := z.t
