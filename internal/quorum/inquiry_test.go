@@ -241,6 +241,11 @@ func TestLateCopy(t *testing.T) {
 			t.Errorf("%s: %+v", name, b)
 		}
 	}
+	empty := &Inquiry{Self: 2, Members: threeLines()}
+	began := Answer{Cluster: 5, Elected: true, Founding: &Founding{Lineage: 5}}
+	if b, _, ok := empty.Round(0, map[uint64]Answer{1: began, 3: began}, false); ok {
+		t.Errorf("an empty server beside an ensemble that began empty: %+v", b)
+	}
 	if b, _, ok := q.Round(0, map[uint64]Answer{1: {Cluster: 5, Elected: true}, 3: elected}, false); !ok || !b.Overtaken {
 		t.Errorf("one of two servers knows what the ensemble began with: %+v", b)
 	}
