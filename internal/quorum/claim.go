@@ -109,6 +109,28 @@ func appendFounding(b []byte, f *Founding) []byte {
 	return binary.BigEndian.AppendUint32(b, f.Level)
 }
 
+// HeardName is the name of the kept file with the servers that Inquiry.Data returns.
+const HeardName = "heard"
+
+// EncodeHeard returns the content of that file.
+func EncodeHeard(ids []uint64) (b []byte) {
+	for _, id := range ids {
+		b = binary.BigEndian.AppendUint64(b, id)
+	}
+	return b
+}
+
+// DecodeHeard decodes the content of that file; nil for none.
+func DecodeHeard(b []byte) (ids []uint64, err error) {
+	if len(b)%8 != 0 {
+		return nil, fmt.Errorf("read which servers had data: %d bytes", len(b))
+	}
+	for ; len(b) > 0; b = b[8:] {
+		ids = append(ids, binary.BigEndian.Uint64(b))
+	}
+	return ids, nil
+}
+
 // FoundingName is the name of the kept file (storage.Dir.Keep) in which a server records the founding it took part in.
 const FoundingName = "founding"
 

@@ -128,6 +128,7 @@ type Inquiry struct {
 	Lineage   uint64 // of the ensemble that this server may found: random, not 0
 	Level     uint32 // highest feature level that the server knows
 	Patience  Patience
+	Heard     []uint64 // what Data returned at the end of the server's last start
 
 	belong  map[uint64]bool    // servers that belonged to an ensemble when they last answered
 	held    map[uint64]bool    // servers that held data when they last answered
@@ -155,6 +156,14 @@ func (q *Inquiry) Claim() Claim {
 	}
 }
 
+// Data returns the servers, by ascending id, that had data or belonged to an ensemble when they last answered. A server
+// keeps them (HeardName): it is the same server after a crash, and they still have their data.
+func (q *Inquiry) Data() []uint64 {
+	all := maps.Clone(q.held)
+	maps.Copy(all, q.belong)
+	return slices.Sorted(maps.Keys(all))
+}
+
 // Empty reports whether this server's data directory is empty.
 func (q *Inquiry) Empty() bool { return q.Holds == Holding{} }
 
@@ -180,6 +189,9 @@ func (q *Inquiry) Round(now int64, answers map[uint64]Answer, ordered bool) (b B
 	if q.belong == nil {
 		q.belong, q.held = map[uint64]bool{}, map[uint64]bool{}
 		q.absent, q.seen = map[uint64]absence{}, map[uint64]string{}
+		for _, id := range q.Heard {
+			q.held[id] = true
+		}
 	}
 	r := &inquiryRound{claims: map[uint64]*Claim{}, besides: map[uint64]Holding{}, answers: answers}
 	q.follows = 0
@@ -226,7 +238,7 @@ func (q *Inquiry) hear(r *inquiryRound, m Member, a Answer, now int64) {
 		delete(q.belong, m.ID)
 		delete(q.held, m.ID)
 	}
-	const restart = "(if that is gone for good, start this server again, and any other that waits for it)"
+	const restart = "(if that is gone for good, run 'zooid found' for this server, and start it again)"
 	switch {
 	case a.Join.DuplicateID:
 		q.belong[m.ID] = true

@@ -251,6 +251,30 @@ func TestLateCopy(t *testing.T) {
 	}
 }
 
+// TestHeardBeforeARestart: two empty servers that are started again don't found without one that had data, which they
+// have heard of only before. It doesn't run at the moment.
+func TestHeardBeforeARestart(t *testing.T) {
+	t.Parallel()
+	for _, remembered := range []bool{true, false} {
+		w := newInquiryWorld()
+		w.start(1, dataA)
+		w.start(2, Holding{})
+		w.run(1000)
+		heard, err := DecodeHeard(EncodeHeard(w.inquiries[2].Data()))
+		if err != nil || !slices.Equal(heard, []uint64{1}) {
+			t.Fatalf("it has heard of data on %v, %v", heard, err)
+		}
+		delete(w.inquiries, 1)
+		if q := w.start(2, Holding{}); remembered {
+			q.Heard = heard
+		}
+		w.start(3, Holding{})
+		if w.run(3 * testPatience); len(w.begun) > 0 == remembered {
+			t.Errorf("remembered: %t; they begin with %+v", remembered, w.begun)
+		}
+	}
+}
+
 // TestLeaderIsUnknown: an empty server whose lines don't name the leader, which alone can let it in, says so.
 func TestLeaderIsUnknown(t *testing.T) {
 	t.Parallel()

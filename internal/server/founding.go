@@ -75,9 +75,21 @@ func (s *start) discover(holds quorum.Holding) (quorum.Beginning, error) {
 		case <-ctx.Done():
 		}
 	}()
+	kept, err := storage.KeptBefore(storage.OS{}, s.opt.LogDir, quorum.HeardName)
+	if err != nil {
+		return quorum.Beginning{}, err
+	}
+	heard, err := quorum.DecodeHeard(kept)
+	if err != nil {
+		return quorum.Beginning{}, err
+	}
 	b, err := peer.Discover(ctx, peer.Discovery{
 		Self: s.opt.ID, Level: uint32(s.opt.Settings.FeatureLevel), Members: s.opt.Members, Holds: holds,
 		JoinsOnly: s.opt.JoinsOnly, Clients: s.opt.Clients, IsOwn: prejoin.isOwn,
+		Heard: heard,
+		Keep: func(heard []uint64) error {
+			return storage.KeepBefore(storage.OS{}, s.opt.LogDir, quorum.HeardName, quorum.EncodeHeard(heard))
+		},
 		Waiting:  func(text string) { prejoin.waits.Store(&text) },
 		Ordered:  func() bool { return newensemble.FoundingOrdered(s.opt.DataDir) },
 		Patience: s.opt.patience, Listener: s.listener, Secure: s.opt.PeerTLS, Log: s.opt.Log,

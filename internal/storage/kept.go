@@ -27,7 +27,12 @@ func (d *Dir) Keep(name string, b []byte) error {
 
 // Kept returns the content of the kept file of that name, or nil if there is none.
 func (d *Dir) Kept(name string) ([]byte, error) {
-	b, err := readBounded(d.fs, d.keptPath(name), keptMax)
+	return KeptBefore(d.fs, d.log.path, name)
+}
+
+// KeptBefore is Dir.Kept for the log's directory of a server that has not opened it.
+func KeptBefore(fsys FS, logDir, name string) ([]byte, error) {
+	b, err := readBounded(fsys, filepath.Join(logDir, name+keptSuffix), keptMax)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -34,8 +34,15 @@ var (
 
 // inquire begins to ask the peers how to begin with the disk's content.
 func (l *life) inquire(holds quorum.Holding) {
+	kept, err := storage.KeptBefore(l.s.disk.fs, l.w.logDir(), quorum.HeardName)
+	heard, err2 := quorum.DecodeHeard(kept)
+	if err := errors.Join(err, err2); err != nil {
+		l.refused(err)
+		return
+	}
 	l.inquiry = &quorum.Inquiry{
-		Self: l.s.id, Life: l.number(), Members: l.s.config, Lineage: l.number() | 1<<63, Level: uint32(l.level),
+		Heard: heard,
+		Self:  l.s.id, Life: l.number(), Members: l.s.config, Lineage: l.number() | 1<<63, Level: uint32(l.level),
 		Holds: holds, JoinsOnly: l.s.joinsOnly,
 		Patience: quorum.Patience{Listens: foundingPatience / millisecond, Name: namePatience / millisecond},
 	}
@@ -78,6 +85,16 @@ func (l *life) discover() {
 				waiting)
 			if !ok {
 				w.stats.Waits++
+				if heard := l.inquiry.Data(); !slices.Equal(heard, l.inquiry.Heard) {
+					l.inquiry.Heard = heard
+					if !l.protect(func() {
+						if err := storage.KeepBefore(s.disk.fs, w.logDir(), quorum.HeardName, quorum.EncodeHeard(heard)); err != nil {
+							l.refused(err)
+						}
+					}) || l.ended {
+						return
+					}
+				}
 				if l.asksElsewhere(answers) {
 					s.configure(false)
 					return

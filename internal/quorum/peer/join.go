@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -65,6 +66,10 @@ type Discovery struct {
 	Clients map[uint64][]string
 	// IsOwn, if not nil, reports whether a connection that this server has made leads to one of its own client ports.
 	IsOwn func(net.Conn) bool
+	// Heard are the servers that Keep was last called with, by an earlier start of this server. Keep, if not nil, records
+	// them durably whenever they change (quorum.Inquiry.Data).
+	Heard []uint64
+	Keep  func(heard []uint64) error
 	// Waiting, if not nil, is told after each round what the server waits for.
 	Waiting  func(string)
 	Listener net.Listener // on the peer port
@@ -84,7 +89,7 @@ func Discover(ctx context.Context, d Discovery) (quorum.Beginning, error) {
 	t.level, t.configured = d.Level, d.Members
 	q := &quorum.Inquiry{
 		Self: d.Self, Life: t.nonce, Members: d.Members, Holds: d.Holds, JoinsOnly: d.JoinsOnly, Lineage: max(newNonce(), 1),
-		Level: d.Level, Patience: d.Patience,
+		Level: d.Level, Patience: d.Patience, Heard: d.Heard,
 	}
 	t.empty = q.Empty()
 	t.claim.Store(new(q.Claim()))
@@ -96,6 +101,12 @@ func Discover(ctx context.Context, d Discovery) (quorum.Beginning, error) {
 		b, waiting, ok := q.Round(time.Since(began).Milliseconds(), answers, d.Ordered != nil && d.Ordered())
 		if ok || ctx.Err() != nil {
 			return b, ctx.Err()
+		}
+		if heard := q.Data(); d.Keep != nil && !slices.Equal(heard, d.Heard) {
+			if err := d.Keep(heard); err != nil {
+				return b, err
+			}
+			d.Heard = heard
 		}
 		t.claim.Store(new(q.Claim()))
 		text := strings.Join(waiting, "; ")
