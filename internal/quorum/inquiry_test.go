@@ -251,8 +251,8 @@ func TestLateCopy(t *testing.T) {
 	}
 }
 
-// TestHeardBeforeARestart: two empty servers that are started again don't found without one that had data, which they
-// have heard of only before. It doesn't run at the moment.
+// TestHeardBeforeARestart: two empty servers don't found without a third one that had data and is down now, of which one
+// of them heard before it was started again.
 func TestHeardBeforeARestart(t *testing.T) {
 	t.Parallel()
 	for _, remembered := range []bool{true, false} {
