@@ -119,12 +119,12 @@ func (a *aclTable) forgetRequests() { a.requests, a.kept = map[string]aclFix{}, 
 
 // internACL returns the place of an ACL in the table, and adds it if necessary. The caller must retain it at once: a
 // new entry has no reference yet.
-func (t *Tree) internACL(f *aclFix) uint32 {
-	a := &t.acls
+func (z *znodes) internACL(f *aclFix) uint32 {
+	a := &z.acls
 	if i, ok := a.index[f.encoded]; ok {
 		return i
 	}
-	e := aclEntry{rights: rights{list: f.list}, encoded: f.encoded, hash: t.key.child(aclSeed, f.encoded)}
+	e := aclEntry{rights: rights{list: f.list}, encoded: f.encoded, hash: z.key.child(aclSeed, f.encoded)}
 	if len(f.list) >= auth.IndexMin {
 		e.index = auth.NewIndex(f.list)
 	}

@@ -24,9 +24,9 @@ const (
 )
 
 // statHash is the part of a znode's digest that covers its Stat, kind, owner and ACL.
-func (t *Tree) statHash(n *node) uint64 {
-	k, rare := &t.key, t.extraOf(n)
-	h := n.hash ^ t.acls.entries[n.acl].hash ^ k[3]
+func (z *znodes) statHash(n *node) uint64 {
+	k, rare := &z.key, z.extraOf(n)
+	h := n.hash ^ z.acls.entries[n.acl].hash ^ k[3]
 	h = fold(uint64(n.czxid)^k[0], uint64(n.mzxid)^h)
 	h = fold(uint64(rare.pzxid)^k[1], uint64(n.ctime)^h)
 	h = fold(uint64(n.mtime)^k[2], uint64(rare.owner)^h)
@@ -35,11 +35,11 @@ func (t *Tree) statHash(n *node) uint64 {
 }
 
 // dataHash is the part of a znode's digest that covers its data.
-func (t *Tree) dataHash(n *node) uint64 {
-	return t.key.bytes(n.hash^dataSeed^uint64(uint32(n.dataLen))<<32, t.data(n))
+func (z *znodes) dataHash(n *node) uint64 {
+	return z.key.bytes(n.hash^dataSeed^uint64(uint32(n.dataLen))<<32, z.data(n))
 }
 
-func (t *Tree) nodeDigest(n *node) uint64 { return t.statHash(n) + t.dataHash(n) }
+func (z *znodes) nodeDigest(n *node) uint64 { return z.statHash(n) + z.dataHash(n) }
 
 func (t *Tree) settingsDigest() uint64 {
 	return t.key.bytes(settingsSeed, t.settings.Append(nil))
@@ -113,7 +113,7 @@ func (t *Tree) sumDigest() uint64 {
 }
 
 // appendStat appends a znode's Stat.
-func (t *Tree) appendStat(dst []byte, n *node) []byte {
-	s := t.stat(n)
+func (z *znodes) appendStat(dst []byte, n *node) []byte {
+	s := z.stat(n)
 	return s.Append(dst)
 }

@@ -4,13 +4,13 @@ package tree
 // totals, the digest, open snapshots and the undo log up to date. No other function writes a node.
 
 // edit returns the znode in slot for changing. It first saves the present state for open snapshots and the undo log.
-func (t *Tree) edit(slot uint32) *node {
-	for _, img := range t.images {
-		img.nodes.save(slot, t.encodeNode)
+func (z *znodes) edit(slot uint32) *node {
+	for _, img := range z.images {
+		img.nodes.save(slot, z.encodeNode)
 	}
-	n := t.at(slot)
-	if t.undo.open {
-		t.saveNode(slot, n)
+	n := z.at(slot)
+	if z.undo.open {
+		z.saveNode(slot, n)
 	}
 	return n
 }
@@ -137,10 +137,10 @@ func (t *Tree) removeNode(slot uint32) {
 // countBelow adds to the number of descendants of the znode in slot and of each of its ancestors, and to the size of
 // their data. All of these znodes have children or have just lost their last one. It returns the length of the path of
 // the znode in slot, as pathLen does.
-func (t *Tree) countBelow(slot uint32, znodes, size int) (pathLen int) {
-	for ; slot != 0; t.work++ {
-		n := t.at(slot)
-		k := t.extras.at(n.extra)
+func (z *znodes) countBelow(slot uint32, znodes, size int) (pathLen int) {
+	for ; slot != 0; z.work++ {
+		n := z.at(slot)
+		k := z.extras.at(n.extra)
 		k.below += uint32(znodes)
 		k.sizes += int64(size)
 		pathLen += 1 + n.nameLen()
@@ -150,45 +150,45 @@ func (t *Tree) countBelow(slot uint32, znodes, size int) (pathLen int) {
 }
 
 // freeNode frees the slot of a znode that is no longer in the table, with all its memory.
-func (t *Tree) freeNode(slot uint32) {
-	n := t.at(slot)
-	t.payloads.put(n.block, n.payload())
-	t.acls.release(n.acl)
+func (z *znodes) freeNode(slot uint32) {
+	n := z.at(slot)
+	z.payloads.put(n.block, n.payload())
+	z.acls.release(n.acl)
 	if n.extra != 0 {
-		t.extras.put(n.extra)
+		z.extras.put(n.extra)
 	}
-	t.nodes.put(slot)
+	z.nodes.put(slot)
 }
 
 // setData replaces only a znode's data.
-func (t *Tree) setData(slot uint32, data []byte) {
-	n := t.edit(slot)
-	t.totals.digest -= t.dataHash(n)
+func (z *znodes) setData(slot uint32, data []byte) {
+	n := z.edit(slot)
+	z.totals.digest -= z.dataHash(n)
 	if more := len(data) - n.size(); more != 0 {
-		t.totals.dataSize += more
-		t.countBelow(n.parent, 0, more)
+		z.totals.dataSize += more
+		z.countBelow(n.parent, 0, more)
 	}
 	was, block := n.payload(), n.block
 	now := n.nameLen() + len(data)
-	if t.undo.open {
-		t.undo.note(undoStep{kind: undoData, slot: slot, block: block, size: was})
-		n.block = t.payloads.get(now)
-		copy(t.payloads.bytes(n.block, now), t.payloads.bytes(block, was)[:n.nameLen()])
-	} else if !t.payloads.fits(block, was, now) {
-		n.block = t.payloads.get(now)
-		copy(t.payloads.bytes(n.block, now), t.payloads.bytes(block, was)[:n.nameLen()])
-		t.payloads.put(block, was)
+	if z.undo.open {
+		z.undo.note(undoStep{kind: undoData, slot: slot, block: block, size: was})
+		n.block = z.payloads.get(now)
+		copy(z.payloads.bytes(n.block, now), z.payloads.bytes(block, was)[:n.nameLen()])
+	} else if !z.payloads.fits(block, was, now) {
+		n.block = z.payloads.get(now)
+		copy(z.payloads.bytes(n.block, now), z.payloads.bytes(block, was)[:n.nameLen()])
+		z.payloads.put(block, was)
 	}
 	n.dataLen = dataLen(data)
-	copy(t.payloads.bytes(n.block, now)[n.nameLen():], data)
-	t.totals.digest += t.dataHash(n)
+	copy(z.payloads.bytes(n.block, now)[n.nameLen():], data)
+	z.totals.digest += z.dataHash(n)
 }
 
 // setNodeACL replaces a znode's ACL. It must not be called within a multi.
-func (t *Tree) setNodeACL(slot, acl uint32) {
-	n := t.edit(slot)
-	t.acls.retain(acl)
-	t.acls.release(n.acl)
+func (z *znodes) setNodeACL(slot, acl uint32) {
+	n := z.edit(slot)
+	z.acls.retain(acl)
+	z.acls.release(n.acl)
 	n.acl = acl
 }
 

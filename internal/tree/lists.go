@@ -56,10 +56,10 @@ func (c *listCache) put(parent uint32, list []byte) {
 
 // appendChildrenTo appends the names of a znode's children as a vector, in the order of their creation. It returns nil
 // if the result would be longer than end.
-func (t *Tree) appendChildrenTo(dst []byte, slot uint32, end int) []byte {
-	n := t.extraOf(t.at(slot))
+func (z *znodes) appendChildrenTo(dst []byte, slot uint32, end int) []byte {
+	n := z.extraOf(z.at(slot))
 	if n.children >= listChildrenMin {
-		if list := t.lists.get(slot); list != nil {
+		if list := z.lists.get(slot); list != nil {
 			if len(dst)+len(list) > end {
 				return nil
 			}
@@ -72,8 +72,8 @@ func (t *Tree) appendChildrenTo(dst []byte, slot uint32, end int) []byte {
 		return dst // an ephemeral znode uses the links otherwise
 	}
 	for c := n.first; c != 0; {
-		child := t.at(c)
-		name := t.name(child)
+		child := z.at(c)
+		name := z.name(child)
 		if len(dst)+4+len(name) > end {
 			return nil // before dst grows: a name can be nearly as long as a request
 		}
@@ -81,7 +81,7 @@ func (t *Tree) appendChildrenTo(dst []byte, slot uint32, end int) []byte {
 		c = child.next
 	}
 	if n.children >= listChildrenMin {
-		t.lists.put(slot, dst[begin:])
+		z.lists.put(slot, dst[begin:])
 	}
 	return dst
 }

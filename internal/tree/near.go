@@ -42,19 +42,19 @@ func (t *Tree) findNear(path string) (slot uint32) {
 
 // findBelow returns the slot of top's path followed by rest, which is "" or begins with a slash; 0 if there is no such
 // znode.
-func (t *Tree) findBelow(top uint32, rest string) uint32 {
+func (z *znodes) findBelow(top uint32, rest string) uint32 {
 	if rest == "" {
 		return top
 	}
-	hash := t.hashBelow(t.at(top).hash, rest)
-	p := t.table.probe(hash)
+	hash := z.hashBelow(z.at(top).hash, rest)
+	p := z.table.probe(hash)
 	for slot := p.next(); slot != 0; slot = p.next() {
-		if t.at(slot).hash == hash && t.isBelow(slot, top, rest) {
+		if z.at(slot).hash == hash && z.isBelow(slot, top, rest) {
 			return slot
 		}
 	}
-	if len(t.overflow) == 0 {
+	if len(z.overflow) == 0 {
 		return 0
 	}
-	return t.findByNames(top, rest)
+	return z.findByNames(top, rest)
 }

@@ -54,20 +54,20 @@ type nodeExtra struct {
 }
 
 // extraOf returns a znode's nodeExtra. If it has none, extraOf returns the equivalent one.
-func (t *Tree) extraOf(n *node) nodeExtra {
+func (z *znodes) extraOf(n *node) nodeExtra {
 	if n.extra == 0 {
 		return nodeExtra{pzxid: n.czxid}
 	}
-	return *t.extras.at(n.extra)
+	return *z.extras.at(n.extra)
 }
 
 // editExtra returns the nodeExtra of a znode for changing. n must come from edit.
-func (t *Tree) editExtra(n *node) *nodeExtra {
+func (z *znodes) editExtra(n *node) *nodeExtra {
 	if n.extra == 0 {
-		n.extra = t.extras.get()
-		t.extras.at(n.extra).pzxid = n.czxid
+		n.extra = z.extras.get()
+		z.extras.at(n.extra).pzxid = n.czxid
 	}
-	return t.extras.at(n.extra)
+	return z.extras.at(n.extra)
 }
 
 const (
@@ -93,8 +93,8 @@ func dataLen(data []byte) int32 {
 
 // stat returns the Stat that clients see. cversion counts creations and deletions of children; it wraps around like
 // Apache's.
-func (t *Tree) stat(n *node) jute.Stat {
-	k := t.extraOf(n)
+func (z *znodes) stat(n *node) jute.Stat {
+	k := z.extraOf(n)
 	s := jute.Stat{
 		Czxid: n.czxid, Mzxid: n.mzxid, Pzxid: k.pzxid, Ctime: n.ctime, Mtime: n.mtime,
 		Version: n.version, Aversion: n.aversion, DataLength: int32(n.size()),
@@ -118,29 +118,29 @@ func nextVersion(v int32) int32 {
 	return v + 1
 }
 
-func (t *Tree) at(slot uint32) *node { return t.nodes.at(slot) }
+func (z *znodes) at(slot uint32) *node { return z.nodes.at(slot) }
 
 // live reports whether a slot that was handed out before holds a znode.
-func (t *Tree) live(slot uint32) bool {
-	return slot == rootSlot || t.nodes.chunks[slot/slabSlots] != nil && t.at(slot).parent != 0
+func (z *znodes) live(slot uint32) bool {
+	return slot == rootSlot || z.nodes.chunks[slot/slabSlots] != nil && z.at(slot).parent != 0
 }
 
 // name returns the last component of a znode's path, "" for the root. It is
 // valid until the znode changes.
-func (t *Tree) name(n *node) string {
-	return text(t.payloads.bytes(n.block, n.payload())[:n.nameLen()])
+func (z *znodes) name(n *node) string {
+	return text(z.payloads.bytes(n.block, n.payload())[:n.nameLen()])
 }
 
 // data returns a znode's data, nil if it is null. It is valid until the znode
 // changes.
-func (t *Tree) data(n *node) []byte {
+func (z *znodes) data(n *node) []byte {
 	if n.dataLen < 0 {
 		return nil
 	}
 	if n.dataLen == 0 {
 		return emptyData
 	}
-	return t.payloads.bytes(n.block, n.payload())[n.nameLen():]
+	return z.payloads.bytes(n.block, n.payload())[n.nameLen():]
 }
 
 var emptyData = []byte{}

@@ -34,36 +34,36 @@ func parentEvent(parent string) string {
 
 // find returns the slot of a path, 0 if there is no such znode. As in Apache, both "" and "/" name the root, and a
 // malformed path names no znode.
-func (t *Tree) find(path string) uint32 {
+func (z *znodes) find(path string) uint32 {
 	if path == "" || path == "/" {
 		return rootSlot
 	}
 	if path[0] != '/' {
 		return 0
 	}
-	return t.findBelow(rootSlot, path)
+	return z.findBelow(rootSlot, path)
 }
 
 // findByNames returns the znode at the path of the znode in slot followed by path, a part of which may be in the
 // overflow.
-func (t *Tree) findByNames(slot uint32, path string) uint32 {
+func (z *znodes) findByNames(slot uint32, path string) uint32 {
 	for rest, more := path[1:], true; more && slot != 0; {
 		var name string
 		name, rest, more = strings.Cut(rest, "/")
-		slot = t.findChild(slot, t.key.child(t.at(slot).hash, name), name)
+		slot = z.findChild(slot, z.key.child(z.at(slot).hash, name), name)
 	}
 	return slot
 }
 
 // isBelow reports whether the path of the znode in slot is top's path followed by path, which an equal hash doesn't
 // prove.
-func (t *Tree) isBelow(slot, top uint32, path string) bool {
+func (z *znodes) isBelow(slot, top uint32, path string) bool {
 	for slot != top {
 		if slot == rootSlot {
 			return false
 		}
-		n := t.at(slot)
-		name := t.name(n)
+		n := z.at(slot)
+		name := z.name(n)
 		cut := len(path) - len(name) - 1
 		if cut < 0 || path[cut] != '/' || path[cut+1:] != name {
 			return false
@@ -74,17 +74,17 @@ func (t *Tree) isBelow(slot, top uint32, path string) bool {
 }
 
 // findChild returns the slot of a child of parent whose path hashes to hash.
-func (t *Tree) findChild(parent uint32, hash uint64, name string) uint32 {
-	p := t.table.probe(hash)
+func (z *znodes) findChild(parent uint32, hash uint64, name string) uint32 {
+	p := z.table.probe(hash)
 	for slot := p.next(); slot != 0; slot = p.next() {
-		if n := t.at(slot); n.hash == hash && n.parent == parent && t.name(n) == name {
+		if n := z.at(slot); n.hash == hash && n.parent == parent && z.name(n) == name {
 			return slot
 		}
 	}
-	if len(t.overflow) == 0 {
+	if len(z.overflow) == 0 {
 		return 0
 	}
-	return t.overflow[childName{parent, name}]
+	return z.overflow[childName{parent, name}]
 }
 
 // A childName identifies a znode in the overflow. Go's maps hash it with a random seed of the
@@ -96,46 +96,46 @@ type childName struct {
 }
 
 // index adds a znode to the structures that find and findChild use.
-func (t *Tree) index(slot uint32) {
-	n := t.at(slot)
-	if t.table.insert(n.hash, slot) {
+func (z *znodes) index(slot uint32) {
+	n := z.at(slot)
+	if z.table.insert(n.hash, slot) {
 		return
 	}
-	if t.overflow == nil {
-		t.overflow = map[childName]uint32{}
+	if z.overflow == nil {
+		z.overflow = map[childName]uint32{}
 	}
-	t.overflow[childName{n.parent, strings.Clone(t.name(n))}] = slot
+	z.overflow[childName{n.parent, strings.Clone(z.name(n))}] = slot
 }
 
 // unindex undoes index.
-func (t *Tree) unindex(slot uint32) {
-	n := t.at(slot)
-	if t.table.remove(n.hash, slot) {
+func (z *znodes) unindex(slot uint32) {
+	n := z.at(slot)
+	if z.table.remove(n.hash, slot) {
 		return
 	}
-	key := childName{n.parent, t.name(n)}
-	if t.overflow[key] != slot {
+	key := childName{n.parent, z.name(n)}
+	if z.overflow[key] != slot {
 		panic("tree: invariant broken: a znode to remove is neither in the table nor in the overflow")
 	}
-	if delete(t.overflow, key); len(t.overflow) == 0 {
-		t.overflow = nil // a map never shrinks
+	if delete(z.overflow, key); len(z.overflow) == 0 {
+		z.overflow = nil // a map never shrinks
 	}
 }
 
 // appendPath appends the path of the znode in slot, "/" for the root.
-func (t *Tree) appendPath(dst []byte, slot uint32) []byte {
+func (z *znodes) appendPath(dst []byte, slot uint32) []byte {
 	if slot == rootSlot {
 		return append(dst, '/')
 	}
 	size := 0
-	for s := slot; s != rootSlot; s = t.at(s).parent {
-		size += 1 + t.at(s).nameLen()
+	for s := slot; s != rootSlot; s = z.at(s).parent {
+		size += 1 + z.at(s).nameLen()
 	}
 	begin := len(dst)
 	dst = append(dst, make([]byte, size)...)
 	end := begin + size
-	for s := slot; s != rootSlot; s = t.at(s).parent {
-		name := t.name(t.at(s))
+	for s := slot; s != rootSlot; s = z.at(s).parent {
+		name := z.name(z.at(s))
 		end -= len(name)
 		copy(dst[end:], name)
 		end--
@@ -145,10 +145,10 @@ func (t *Tree) appendPath(dst []byte, slot uint32) []byte {
 }
 
 // pathLen returns the length of the path of the znode in slot, 0 for the root, as ApproximateDataSize counts it.
-func (t *Tree) pathLen(slot uint32) int {
+func (z *znodes) pathLen(slot uint32) int {
 	size := 0
-	for ; slot != rootSlot; slot = t.at(slot).parent {
-		size += 1 + t.at(slot).nameLen()
+	for ; slot != rootSlot; slot = z.at(slot).parent {
+		size += 1 + z.at(slot).nameLen()
 	}
 	return size
 }

@@ -54,12 +54,12 @@ func TestPolicyComesBack(t *testing.T) {
 	}
 	wantSecret(t, "built", built, jute.ErrNoAuth)
 
-	with := znodes(w.tree)
+	with := replacement(w.tree)
 	if got := w.ask(jute.OpDelete, superIDs, jute.AppendInt(jute.AppendString(nil, policy.Path), -1)); got.Err != jute.OK {
 		t.Fatal(got.Err)
 	}
 	wantSecret(t, "deleted", w.tree, jute.OK)
-	without := znodes(w.tree)
+	without := replacement(w.tree)
 	if got := w.ask(OpReplace, superIDs, w.send(with, 1000)); got.Err != jute.OK {
 		t.Fatal(got.Err)
 	}

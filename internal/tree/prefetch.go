@@ -31,12 +31,12 @@ const (
 // dropping the loads.
 //
 //go:noinline
-func (t *Tree) Prefetch(paths []string) (touched uint64) {
+func (z *znodes) Prefetch(paths []string) (touched uint64) {
 	var places [PrefetchMax]probe
 	n := 0
 	for _, path := range paths[:min(len(paths), PrefetchMax)] {
 		if len(path) > 1 && path[0] == '/' {
-			places[n] = t.table.probe(t.hash(path))
+			places[n] = z.table.probe(z.hash(path))
 			n++
 		}
 	}
@@ -48,7 +48,7 @@ func (t *Tree) Prefetch(paths []string) (touched uint64) {
 	nodes := found[:0]
 	for i := range places[:n] {
 		if slot := places[i].next(); slot > rootSlot {
-			nodes = append(nodes, t.at(slot))
+			nodes = append(nodes, z.at(slot))
 		}
 	}
 	for _, n := range nodes {
@@ -57,9 +57,9 @@ func (t *Tree) Prefetch(paths []string) (touched uint64) {
 	var blocks [PrefetchMax][]byte
 	var parents [PrefetchMax]*node
 	for i, n := range nodes {
-		parents[i] = t.at(n.parent)
+		parents[i] = z.at(n.parent)
 		if n.payload() <= blockMax {
-			blocks[i] = t.payloads.bytes(n.block, n.payload())
+			blocks[i] = z.payloads.bytes(n.block, n.payload())
 		}
 	}
 	for i := range nodes {
@@ -77,23 +77,23 @@ func (t *Tree) Prefetch(paths []string) (touched uint64) {
 }
 
 // hash returns the hash of a path that begins with a slash and isn't "/".
-func (t *Tree) hash(path string) uint64 { return t.hashBelow(t.rootHash, path) }
+func (z *znodes) hash(path string) uint64 { return z.hashBelow(z.rootHash, path) }
 
 // hashBelow returns the hash of a path that consists of one with the given hash, followed by path.
-func (t *Tree) hashBelow(hash uint64, path string) uint64 {
+func (z *znodes) hashBelow(hash uint64, path string) uint64 {
 	for rest := path[1:]; ; {
 		i := strings.IndexByte(rest, '/')
 		if i < 0 {
-			return t.key.child(hash, rest)
+			return z.key.child(hash, rest)
 		}
-		hash = t.key.child(hash, rest[:i])
+		hash = z.key.child(hash, rest[:i])
 		rest = rest[i+1:]
 	}
 }
 
 // prefetchRecords is Prefetch for the next requests. It skips requests that don't begin with a path.
-func (t *Tree) prefetchRecords(records Records) {
-	if t.totals.nodes < PrefetchNodesMin {
+func (z *znodes) prefetchRecords(records Records) {
+	if z.totals.nodes < PrefetchNodesMin {
 		return
 	}
 	var paths [PrefetchMax]string
@@ -106,5 +106,5 @@ func (t *Tree) prefetchRecords(records Records) {
 		d.Reset(q.Body)
 		paths[n] = d.String()
 	}
-	t.Prefetch(paths[:])
+	z.Prefetch(paths[:])
 }

@@ -107,16 +107,16 @@ type quotaAt struct {
 
 // quotaBelow continues the search from at to the end of a path. It hashes no byte twice: a path may have a thousand
 // parts of a kilobyte.
-func (t *Tree) quotaBelow(at quotaAt, path string) quotaAt {
+func (z *znodes) quotaBelow(at quotaAt, path string) quotaAt {
 	for at.end < len(path) {
 		name, _, _ := strings.Cut(path[at.end+1:], "/")
-		child := t.childNamed(at.slot, name)
+		child := z.childNamed(at.slot, name)
 		if child == 0 {
 			break
 		}
 		at.slot = child
 		at.end += 1 + len(name)
-		if t.work++; t.childNamed(at.slot, limitsName) != 0 {
+		if z.work++; z.childNamed(at.slot, limitsName) != 0 {
 			at.longest = at.end
 		}
 	}
@@ -124,10 +124,10 @@ func (t *Tree) quotaBelow(at quotaAt, path string) quotaAt {
 }
 
 // quotaUp returns to the ancestor of a path whose length is end.
-func (t *Tree) quotaUp(at quotaAt, path string, end int) quotaAt {
+func (z *znodes) quotaUp(at quotaAt, path string, end int) quotaAt {
 	up := func() {
 		at.end = strings.LastIndexByte(path[:at.end], '/')
-		at.slot = t.at(at.slot).parent
+		at.slot = z.at(at.slot).parent
 	}
 	for at.end > end {
 		up()
@@ -137,7 +137,7 @@ func (t *Tree) quotaUp(at quotaAt, path string, end int) quotaAt {
 	}
 	found := at
 	for found.longest = 0; at.end > 0; up() {
-		if t.work++; t.childNamed(at.slot, limitsName) != 0 {
+		if z.work++; z.childNamed(at.slot, limitsName) != 0 {
 			found.longest = at.end
 			break
 		}
@@ -161,16 +161,16 @@ func (t *Tree) noteQuotaPath(path string) {
 }
 
 // childNamed returns the slot of a child of the znode in parent, 0 if there is none.
-func (t *Tree) childNamed(parent uint32, name string) uint32 {
-	return t.findChild(parent, t.key.child(t.at(parent).hash, name), name)
+func (z *znodes) childNamed(parent uint32, name string) uint32 {
+	return z.findChild(parent, z.key.child(z.at(parent).hash, name), name)
 }
 
 // figures returns the slot of the limits or stats znode of a quota, 0 if there is none, and its
 // numbers.
-func (t *Tree) figures(quota, name string) (slot uint32, f quotaFigures) {
-	slot = t.find(pathQuota + quota + "/" + name)
+func (z *znodes) figures(quota, name string) (slot uint32, f quotaFigures) {
+	slot = z.find(pathQuota + quota + "/" + name)
 	if slot != 0 {
-		f = parseQuota(t.data(t.at(slot)))
+		f = parseQuota(z.data(z.at(slot)))
 	}
 	return slot, f
 }
@@ -236,17 +236,17 @@ func (t *Tree) quotaChanged(path string, bytes, count int64) {
 	t.setStats(slot, f)
 }
 
-func (t *Tree) setStats(slot uint32, f quotaFigures) {
+func (z *znodes) setStats(slot uint32, f quotaFigures) {
 	var room [128]byte
-	t.setData(slot, f.appendTo(room[:0]))
+	z.setData(slot, f.appendTo(room[:0]))
 }
 
 // measure returns the number of znodes at and below slot, and the bytes of their data. Both are 0 if there is no such
 // znode.
-func (t *Tree) measure(slot uint32) (f quotaFigures) {
+func (z *znodes) measure(slot uint32) (f quotaFigures) {
 	if slot != 0 {
-		n := t.at(slot)
-		k := t.extraOf(n)
+		n := z.at(slot)
+		k := z.extraOf(n)
 		f.count, f.bytes = 1+int64(k.below), int64(n.size())+k.sizes
 	}
 	return f
@@ -254,24 +254,24 @@ func (t *Tree) measure(slot uint32) (f quotaFigures) {
 
 // walk calls visit for the znode in slot and all znodes below it, in no particular order. It isn't recursive, since
 // paths may be very deep.
-func (t *Tree) walk(slot uint32, visit func(*node)) {
+func (z *znodes) walk(slot uint32, visit func(*node)) {
 	if slot == 0 {
 		return
 	}
 	for at := slot; ; {
-		n := t.at(at)
+		n := z.at(at)
 		visit(n)
-		if k := t.extraOf(n); k.children > 0 {
+		if k := z.extraOf(n); k.children > 0 {
 			at = k.first
 			continue
 		}
-		for at != slot && t.at(at).next == 0 {
-			at = t.at(at).parent
+		for at != slot && z.at(at).next == 0 {
+			at = z.at(at).parent
 		}
 		if at == slot {
 			return
 		}
-		at = t.at(at).next
+		at = z.at(at).next
 	}
 }
 

@@ -102,15 +102,15 @@ func (t *Tree) AppendGetChildren2(dst []byte, path string, ids []jute.ID) ([]byt
 }
 
 // appendList appends a znode's children if they can be read at once.
-func (t *Tree) appendList(dst []byte, slot uint32) ([]byte, jute.Code) {
-	if t.extraOf(t.at(slot)).children > scanStep && t.lists.get(slot) == nil {
+func (z *znodes) appendList(dst []byte, slot uint32) ([]byte, jute.Code) {
+	if z.extraOf(z.at(slot)).children > scanStep && z.lists.get(slot) == nil {
 		return dst, LongRead
 	}
-	list := t.appendChildrenTo(dst, slot, max(cap(dst), len(dst)+roomMin)-jute.StatSize)
+	list := z.appendChildrenTo(dst, slot, max(cap(dst), len(dst)+roomMin)-jute.StatSize)
 	switch {
 	case list != nil:
 		return list, jute.OK
-	case t.lists.get(slot) != nil:
+	case z.lists.get(slot) != nil:
 		return dst, NoRoom
 	}
 	return dst, LongRead // few names, but long ones
@@ -158,19 +158,19 @@ func (t *Tree) Changes(path string) (Changes, bool) {
 
 // ACL returns the ACL of the znode at path, and whether it exists. The list
 // never changes and must not be modified.
-func (t *Tree) ACL(path string) ([]jute.ACL, bool) {
-	slot := t.find(path)
+func (z *znodes) ACL(path string) ([]jute.ACL, bool) {
+	slot := z.find(path)
 	if slot == 0 {
 		return nil, false
 	}
-	return t.acls.entries[t.at(slot).acl].list, true
+	return z.acls.entries[z.at(slot).acl].list, true
 }
 
 // Stat returns the Stat of the znode at path, and whether it exists. It checks no ACL.
-func (t *Tree) Stat(path string) (jute.Stat, bool) {
-	slot := t.find(path)
+func (z *znodes) Stat(path string) (jute.Stat, bool) {
+	slot := z.find(path)
 	if slot == 0 {
 		return jute.Stat{}, false
 	}
-	return t.stat(t.at(slot)), true
+	return z.stat(z.at(slot)), true
 }

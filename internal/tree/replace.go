@@ -128,16 +128,16 @@ func (t *Tree) replace(d *jute.Decoder, q *Request, r *Result) jute.Code {
 }
 
 // pieces returns the joined pieces of a session.
-func (t *Tree) pieces(prefix string, count int, session int64) ([]byte, jute.Code) {
+func (z *znodes) pieces(prefix string, count int, session int64) ([]byte, jute.Code) {
 	size := 0
 	var list []byte
 	for _, counting := range []bool{true, false} {
 		for i := range count {
-			slot := t.find(PiecePath(prefix, i))
-			if slot == 0 || t.at(slot).kind() != ephemeral || t.extraOf(t.at(slot)).owner != session {
+			slot := z.find(PiecePath(prefix, i))
+			if slot == 0 || z.at(slot).kind() != ephemeral || z.extraOf(z.at(slot)).owner != session {
 				return nil, jute.ErrNoNode
 			}
-			data := t.data(t.at(slot))
+			data := z.data(z.at(slot))
 			if size += len(data); counting && size > replaceBytesMax {
 				return nil, jute.ErrBadArguments
 			} else if !counting {

@@ -12,8 +12,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// znodes is what OpReplace takes of a tree.
-func znodes(t *Tree) (list []byte) {
+// replacement is what OpReplace takes of a tree.
+func replacement(t *Tree) (list []byte) {
 	t.Znodes(func(z *Foreign) bool {
 		list = AppendZnode(list, z)
 		return true
@@ -119,7 +119,7 @@ func TestReplace(t *testing.T) {
 		for range 300 {
 			w.step()
 		}
-		list, want := znodes(w.tree), lasting(w.tree)
+		list, want := replacement(w.tree), lasting(w.tree)
 		for range 200 {
 			w.step()
 		}
@@ -212,7 +212,7 @@ func TestReplaceIsRefused(t *testing.T) {
 	for range 300 {
 		source.step()
 	}
-	list := znodes(source.tree)
+	list := replacement(source.tree)
 	tree := New(Options{Key: [16]byte{1}})
 	r := newRestorer(t, tree)
 	good := r.send(list, 1000)
@@ -293,7 +293,7 @@ func TestReplaceIsRefused(t *testing.T) {
 // FuzzCheckZnodes: what checkZnodes lets through can be put in force.
 func FuzzCheckZnodes(f *testing.F) {
 	tree := New(Options{})
-	f.Add(znodes(tree))
+	f.Add(replacement(tree))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, list []byte) {
 		if _, ok := checkZnodes(list); !ok {

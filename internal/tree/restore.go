@@ -94,25 +94,25 @@ func (t *Tree) restoreHeader(d *jute.Decoder) (version byte, err error) {
 	return version, err
 }
 
-func (t *Tree) restoreACLs(d *jute.Decoder) error {
+func (z *znodes) restoreACLs(d *jute.Decoder) error {
 	count, first := d.Count(4), d.Int()
-	if int(first) != len(t.acls.entries) {
-		return corrupt("ACLs begin at place %d instead of %d", first, len(t.acls.entries))
+	if int(first) != len(z.acls.entries) {
+		return corrupt("ACLs begin at place %d instead of %d", first, len(z.acls.entries))
 	}
 	for range max(count, 0) {
-		place := uint32(len(t.acls.entries))
+		place := uint32(len(z.acls.entries))
 		rest, begin := d.Rest(), d.Offset()
 		list := jute.DecodeACLs(d)
 		if d.Err() != nil {
 			break
 		}
 		if list == nil {
-			t.acls.entries = append(t.acls.entries, aclEntry{})
+			z.acls.entries = append(z.acls.entries, aclEntry{})
 			continue
 		}
 		f := aclFix{encoded: strings.Clone(text(rest[:d.Offset()-begin]))}
 		f.list = jute.DecodeACLs(jute.NewDecoder([]byte(f.encoded)))
-		if t.internACL(&f) != place {
+		if z.internACL(&f) != place {
 			return corrupt("the ACL at place %d is there twice", place)
 		}
 	}
@@ -151,14 +151,14 @@ func (t *Tree) restoreSessions(d *jute.Decoder, version byte) error {
 }
 
 // restoreNodes puts znodes into their slots, without the links that are derived from other znodes.
-func (t *Tree) restoreNodes(b []byte) error {
+func (z *znodes) restoreNodes(b []byte) error {
 	if len(b) < 4 {
 		return corrupt("a chunk of znodes has %d bytes", len(b))
 	}
 	count := binary.BigEndian.Uint32(b)
 	b = b[4:]
 	for range count {
-		size, err := t.restoreNode(b)
+		size, err := z.restoreNode(b)
 		if err != nil {
 			return err
 		}
@@ -168,7 +168,7 @@ func (t *Tree) restoreNodes(b []byte) error {
 }
 
 // restoreNode decodes one znode at the start of b and returns its encoded size.
-func (t *Tree) restoreNode(b []byte) (int, error) {
+func (z *znodes) restoreNode(b []byte) (int, error) {
 	if len(b) < nodeFixedSize {
 		return 0, corrupt("a znode is cut short")
 	}
@@ -181,10 +181,10 @@ func (t *Tree) restoreNode(b []byte) (int, error) {
 	}
 	rare := nodeExtra{last: u(3), pzxid: l(2), owner: l(5), created: l(6)}
 	nameLen := binary.BigEndian.Uint32(b[85:])
-	if slot <= t.nodes.used || k >= kinds || (slot == rootSlot) != (n.parent == 0) || k != ephemeral && rare.last != 0 ||
-		int(n.acl) >= len(t.acls.entries) || t.acls.entries[n.acl].encoded == "" ||
+	if slot <= z.nodes.used || k >= kinds || (slot == rootSlot) != (n.parent == 0) || k != ephemeral && rare.last != 0 ||
+		int(n.acl) >= len(z.acls.entries) || z.acls.entries[n.acl].encoded == "" ||
 		nameLen > nameLenMax || int(nameLen) > len(b)-nodeFixedSize || (nameLen == 0) != (slot == rootSlot) {
-		return 0, corrupt("the znode at slot %d after %d is invalid", slot, t.nodes.used)
+		return 0, corrupt("the znode at slot %d after %d is invalid", slot, z.nodes.used)
 	}
 	name := b[89 : 89+nameLen]
 	rest := b[89+nameLen:]
@@ -194,19 +194,19 @@ func (t *Tree) restoreNode(b []byte) (int, error) {
 	}
 	data := rest[4 : 4+max(size, 0)]
 	n.nameKind, n.dataLen = nameLen|uint32(k)<<kindShift, size
-	t.longestName = max(t.longestName, int(nameLen))
-	if rare != t.extraOf(&n) {
-		*t.editExtra(&n) = rare
+	z.longestName = max(z.longestName, int(nameLen))
+	if rare != z.extraOf(&n) {
+		*z.editExtra(&n) = rare
 	}
-	n.block = t.payloads.get(n.payload())
-	block := t.payloads.bytes(n.block, n.payload())
+	n.block = z.payloads.get(n.payload())
+	block := z.payloads.bytes(n.block, n.payload())
 	copy(block, name)
 	copy(block[nameLen:], data)
-	t.nodes.reach(slot)
-	t.nodes.used = slot
-	t.nodes.live++
-	*t.at(slot) = n
-	t.acls.retain(n.acl)
+	z.nodes.reach(slot)
+	z.nodes.used = slot
+	z.nodes.live++
+	*z.at(slot) = n
+	z.acls.retain(n.acl)
 	return nodeFixedSize + n.payload(), nil
 }
 
@@ -248,22 +248,22 @@ func (t *Tree) finish(d *jute.Decoder) error {
 }
 
 // exists is live for any slot number, including one that was never handed out.
-func (t *Tree) exists(slot uint32) bool {
-	n := t.nodes.peek(slot)
-	return n != nil && slot <= t.nodes.used && (slot == rootSlot || n.parent != 0)
+func (z *znodes) exists(slot uint32) bool {
+	n := z.nodes.peek(slot)
+	return n != nil && slot <= z.nodes.used && (slot == rootSlot || n.parent != 0)
 }
 
-func (t *Tree) finishACLs() error {
+func (z *znodes) finishACLs() error {
 	for i, f := range builtIn() {
-		if i >= len(t.acls.entries) || t.acls.entries[i].encoded != f.encoded {
+		if i >= len(z.acls.entries) || z.acls.entries[i].encoded != f.encoded {
 			return corrupt("place %d of the ACLs holds another one", i)
 		}
-		t.acls.retain(uint32(i))
+		z.acls.retain(uint32(i))
 	}
-	for i := len(t.acls.entries) - 1; i >= 0; i-- {
-		switch e := &t.acls.entries[i]; {
+	for i := len(z.acls.entries) - 1; i >= 0; i-- {
+		switch e := &z.acls.entries[i]; {
 		case e.encoded == "":
-			t.acls.free = append(t.acls.free, uint32(i))
+			z.acls.free = append(z.acls.free, uint32(i))
 		case e.refs == 0:
 			return corrupt("no znode has the ACL at place %d", i)
 		}
@@ -347,63 +347,63 @@ func (t *Tree) finishSessions() error {
 
 // finishNodes walks the tree from the root: it computes the hashes, fills the table, and verifies
 // that every znode is reached.
-func (t *Tree) finishNodes() error {
-	for slot := range t.nodes.all {
-		if n := t.at(slot); n.parent != 0 && n.prev == 0 {
-			p := t.editExtra(t.at(n.parent))
+func (z *znodes) finishNodes() error {
+	for slot := range z.nodes.all {
+		if n := z.at(slot); n.parent != 0 && n.prev == 0 {
+			p := z.editExtra(z.at(n.parent))
 			if p.first != 0 {
 				return corrupt("the znode at slot %d has two first children", n.parent)
 			}
 			p.first = slot
 		}
 	}
-	t.table.grow(t.nodes.live)
+	z.table.grow(z.nodes.live)
 	var met restoredNodes
 	pathLen := 0 // of the current znode
 	for slot := uint32(rootSlot); ; {
-		at, n := slot, t.at(slot)
-		n.hash = t.rootHash
+		at, n := slot, z.at(slot)
+		n.hash = z.rootHash
 		if slot != rootSlot {
 			pathLen += 1 + n.nameLen()
-			n.hash = t.key.child(t.at(n.parent).hash, t.name(n))
+			n.hash = z.key.child(z.at(n.parent).hash, z.name(n))
 		}
-		t.totals.dataSize += pathLen
+		z.totals.dataSize += pathLen
 		if met.add(slot) {
-			if err := t.restored(&met); err != nil {
+			if err := z.restored(&met); err != nil {
 				return err
 			}
 		}
-		if k := t.extraOf(n); k.children > 0 {
+		if k := z.extraOf(n); k.children > 0 {
 			if slot = k.first; slot == 0 {
 				return corrupt("the znode at slot %d has children but no first", at)
 			}
 			continue
 		}
-		for slot != rootSlot && t.at(slot).next == 0 {
-			t.addBelow(slot)
-			pathLen -= 1 + t.at(slot).nameLen()
-			slot = t.at(slot).parent
+		for slot != rootSlot && z.at(slot).next == 0 {
+			z.addBelow(slot)
+			pathLen -= 1 + z.at(slot).nameLen()
+			slot = z.at(slot).parent
 		}
 		if slot == rootSlot {
 			break
 		}
-		t.addBelow(slot)
-		pathLen -= 1 + t.at(slot).nameLen()
-		slot = t.at(slot).next
+		z.addBelow(slot)
+		pathLen -= 1 + z.at(slot).nameLen()
+		slot = z.at(slot).next
 	}
-	if err := t.restored(&met); err != nil {
+	if err := z.restored(&met); err != nil {
 		return err
 	}
-	if t.totals.nodes != t.nodes.live {
-		return corrupt("%d of %d znodes are reached from the root", t.totals.nodes, t.nodes.live)
+	if z.totals.nodes != z.nodes.live {
+		return corrupt("%d of %d znodes are reached from the root", z.totals.nodes, z.nodes.live)
 	}
 	return nil
 }
 
 // addBelow adds a znode and its descendants to its parent's counts.
-func (t *Tree) addBelow(slot uint32) {
-	n := t.at(slot)
-	own, k := t.extraOf(n), t.extras.at(t.at(n.parent).extra)
+func (z *znodes) addBelow(slot uint32) {
+	n := z.at(slot)
+	own, k := z.extraOf(n), z.extras.at(z.at(n.parent).extra)
 	k.below += 1 + own.below
 	k.sizes += int64(n.size()) + own.sizes
 }
@@ -424,21 +424,21 @@ func (m *restoredNodes) add(slot uint32) (full bool) {
 
 // restored indexes and counts the znodes in met, and empties it. Their ancestors are already counted, or are among
 // them.
-func (t *Tree) restored(met *restoredNodes) error {
+func (z *znodes) restored(met *restoredNodes) error {
 	slots := met.slots[:met.count]
 	met.count = 0
-	t.touch(slots)
+	z.touch(slots)
 	for _, slot := range slots {
-		n := t.at(slot)
-		if slot != rootSlot && t.findChild(n.parent, n.hash, t.name(n)) != 0 {
-			return corrupt("%s is there twice", t.appendPath(nil, slot))
+		n := z.at(slot)
+		if slot != rootSlot && z.findChild(n.parent, n.hash, z.name(n)) != 0 {
+			return corrupt("%s is there twice", z.appendPath(nil, slot))
 		}
-		t.index(slot)
-		t.totals.nodes++
-		t.totals.dataSize += n.size()
-		t.totals.digest += t.nodeDigest(n)
+		z.index(slot)
+		z.totals.nodes++
+		z.totals.dataSize += n.size()
+		z.totals.digest += z.nodeDigest(n)
 		if n.kind() == container || n.kind() == ttl {
-			t.totals.reapable++
+			z.totals.reapable++
 		}
 	}
 	return nil
@@ -447,9 +447,9 @@ func (t *Tree) restored(met *restoredNodes) error {
 // touch loads the places in the table that znodes are going to have. Its result means nothing.
 //
 //go:noinline
-func (t *Tree) touch(slots []uint32) (touched entry) {
+func (z *znodes) touch(slots []uint32) (touched entry) {
 	for _, slot := range slots {
-		p := t.table.probe(t.at(slot).hash)
+		p := z.table.probe(z.at(slot).hash)
 		touched += *in(p.entries, p.at)
 	}
 	return touched

@@ -215,18 +215,18 @@ func (t *Tree) Room(op jute.Op, body []byte, ids []jute.ID, bytesMax int) int {
 
 // LargeList reports whether the reply to a read of the children of path may need room in advance. It visits the
 // children only if the tree has ever had names that are long enough.
-func (t *Tree) LargeList(path string) bool {
-	slot := t.find(path)
+func (z *znodes) LargeList(path string) bool {
+	slot := z.find(path)
 	if slot == 0 {
 		return false
 	}
-	k := t.extraOf(t.at(slot))
-	if int(k.children)*(4+t.longestName) <= largeList || k.children == 0 {
+	k := z.extraOf(z.at(slot))
+	if int(k.children)*(4+z.longestName) <= largeList || k.children == 0 {
 		return false
 	}
 	size := 0
-	for s := k.first; s != 0 && size <= largeList; s = t.at(s).next {
-		size += 4 + t.at(s).nameLen()
+	for s := k.first; s != 0 && size <= largeList; s = z.at(s).next {
+		size += 4 + z.at(s).nameLen()
 	}
 	return size > largeList
 }
@@ -235,7 +235,7 @@ func (t *Tree) LargeList(path string) bool {
 func dataRoom(n *node) int { return n.size() + 4 + jute.StatSize }
 
 // LargeValues reports whether the tree has ever had data whose reply needs room in advance.
-func (t *Tree) LargeValues() bool { return t.payloads.large.largest > roomMin }
+func (z *znodes) LargeValues() bool { return z.payloads.large.largest > roomMin }
 
 // ReadWork returns the cost of a read. For a read of children, or of the session's ephemerals, it is the number of
 // znodes visited; for any other read it is the maximum number of bytes of data returned.

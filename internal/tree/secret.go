@@ -8,7 +8,7 @@ package tree
 const SecretSize = 16
 
 // Keyed reports whether the hashes are keyed with a secret from the log.
-func (t *Tree) Keyed() bool { return t.keyed }
+func (z *znodes) Keyed() bool { return z.keyed }
 
 // applySecret sets the secret of an OpSecret request. Only the first secret counts, since two leaders may each have
 // drawn one.
@@ -53,23 +53,23 @@ func (t *Tree) rekey(key hashKey) {
 }
 
 // indexAll indexes the znodes in met and empties it.
-func (t *Tree) indexAll(met *restoredNodes) {
+func (z *znodes) indexAll(met *restoredNodes) {
 	slots := met.slots[:met.count]
 	met.count = 0
-	t.touch(slots)
+	z.touch(slots)
 	for _, slot := range slots {
-		t.index(slot)
+		z.index(slot)
 	}
 }
 
 // following returns the znode after slot in a walk that visits parents before their children, 0 at the end.
-func (t *Tree) following(slot uint32) uint32 {
-	n := t.at(slot)
-	if k := t.extraOf(n); n.kind() != ephemeral && k.children > 0 {
+func (z *znodes) following(slot uint32) uint32 {
+	n := z.at(slot)
+	if k := z.extraOf(n); n.kind() != ephemeral && k.children > 0 {
 		return k.first
 	}
 	for slot != rootSlot {
-		n = t.at(slot)
+		n = z.at(slot)
 		if n.next != 0 {
 			return n.next
 		}

@@ -277,12 +277,12 @@ const nodeFixedSize = 7*8 + 9*4 + 1
 //	int slot | int parent | int next sibling | int next of the session | int acl |
 //	int version | int aversion | byte kind | long czxid | long mzxid | long pzxid |
 //	long ctime | long mtime | long owner | long created | ustring name | buffer data
-func (t *Tree) encodeNode(b []byte, slot uint32) []byte {
-	if !t.live(slot) {
+func (z *znodes) encodeNode(b []byte, slot uint32) []byte {
+	if !z.live(slot) {
 		return b
 	}
-	n := t.at(slot)
-	k := t.extraOf(n)
+	n := z.at(slot)
+	k := z.extraOf(n)
 	var of uint32
 	if n.kind() == ephemeral {
 		of = k.last
@@ -295,5 +295,5 @@ func (t *Tree) encodeNode(b []byte, slot uint32) []byte {
 	for _, v := range [...]int64{n.czxid, n.mzxid, k.pzxid, n.ctime, n.mtime, k.owner, k.created} {
 		b = jute.AppendLong(b, v)
 	}
-	return jute.AppendBuffer(jute.AppendString(b, t.name(n)), t.data(n))
+	return jute.AppendBuffer(jute.AppendString(b, z.name(n)), z.data(n))
 }

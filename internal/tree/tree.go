@@ -42,20 +42,13 @@ type Options struct {
 	Reconfigure Reconfigure
 }
 
-// A Tree is the replicated state. Methods that change it (Apply, NewTerm, Compact, BeginSnapshot,
+// A Tree is the replicated state: znodes (znodes.go), sessions and what the ensemble has decided on, and the request that
+// is being applied. Methods that change it (Apply, NewTerm, Compact, BeginSnapshot,
 // Image.Close) need exclusive access to it; all others may run concurrently with each other.
 type Tree struct {
-	key      hashKey
-	keyed    bool // the key is a secret from the log
-	rootHash uint64
+	znodes
 
-	// The state.
-	nodes    slab[node]
-	extras   slab[nodeExtra]
-	table    table
-	overflow map[childName]uint32 // znodes for which the table has no room; nil if there are none
-	payloads arena
-	acls     aclTable
+	// The rest of the state.
 	sessions sessionTable
 	quotas   map[string]struct{} // paths with a limits node
 	settings Settings
@@ -63,7 +56,6 @@ type Tree struct {
 	lineage  uint64         // 0 if there is none yet
 	policy   *policy.Policy // derived from settings and znodes; nil if there is none
 	position position
-	totals   totals
 
 	reconfigure Reconfigure
 	changing    func(path string, before, after []byte)
@@ -73,11 +65,6 @@ type Tree struct {
 
 	// Not state: scratch of the request being applied, and caches.
 	identities   identityCache
-	lists        listCache
-	longestName  int      // of all znodes that were ever in this tree, or more
-	images       []*Image // snapshots being written
-	compaction   compaction
-	undo         undoLog
 	replaced     int // number of times that all znodes were replaced
 	result       Result
 	request      Request
@@ -88,7 +75,6 @@ type Tree struct {
 	ending       map[uint32]*endingParent // of the session that is ending; nil otherwise
 	verdicts     *verdicts                // of the multi being applied; nil between multis
 	verdictsRoom verdicts
-	work         uint64         // see Work
 	near         nearby         // while a multi is applied
 	multiOps     []jute.MultiOp // of the multi being applied
 }
@@ -98,15 +84,6 @@ type position struct {
 	term, index uint64
 	zxid, time  int64
 	back        int64 // the time to which the time was last set back; 0 if never
-}
-
-// totals are sums over the tree, which each change updates.
-type totals struct {
-	nodes      int    // znodes, the root included
-	dataSize   int    // bytes of data and paths
-	ephemerals int    // znodes that belong to a session
-	reapable   int    // containers and TTL znodes
-	digest     uint64 // the sum described in digest.go
 }
 
 // New returns the initial tree of every cluster.
@@ -143,8 +120,7 @@ func newTree(o Options) *Tree {
 		alloc = func(n int) []byte { return make([]byte, n) }
 	}
 	t := &Tree{
-		key: newHashKey(o.Key), quotas: map[string]struct{}{}, reconfigure: o.Reconfigure, changing: o.Changing,
-		levelMax: o.LevelMax,
+		quotas: map[string]struct{}{}, reconfigure: o.Reconfigure, changing: o.Changing, levelMax: o.LevelMax,
 	}
 	if t.findRule = o.FindRule; t.findRule == nil {
 		t.findRule = auth.FindRule
@@ -152,24 +128,16 @@ func newTree(o Options) *Tree {
 	if t.levelMax == 0 {
 		t.levelMax = FeatureLevelMax
 	}
-	t.rootHash = t.key.root()
-	t.compaction.slack = compactSlack
-	t.nodes.alloc, t.extras.alloc, t.payloads.alloc = alloc, alloc, alloc
-	t.payloads.release, t.payloads.most = o.Release, o.Chunks
-	if t.payloads.most == 0 {
-		t.payloads.most = arenaChunksMax
-	}
-	t.nodes.release, t.extras.release, t.sessions.slots.release = o.Release, o.Release, o.Release
-	t.table = newTable(alloc)
+	t.znodes.init(o, alloc)
+	t.sessions.slots.release = o.Release
 	t.sessions.init(alloc)
-	t.acls.init()
 	return t
 }
 
 // Work returns the amount of work of Apply since the tree was made, except for work proportional to the bytes of its
 // requests: znodes visited on the way up or down their paths, and identities looked up in ACLs by multis. Each takes
 // some nanoseconds while the tree is locked.
-func (t *Tree) Work() uint64 { return t.work }
+func (z *znodes) Work() uint64 { return z.work }
 
 // LastZxid returns the zxid of the last request that took one.
 func (t *Tree) LastZxid() int64 { return t.position.zxid }
@@ -185,13 +153,13 @@ func (t *Tree) LastIndex() uint64 { return t.position.index }
 func (t *Tree) Time() int64 { return t.position.time }
 
 // NodeCount returns the number of znodes, including the root and Apache's own. Apache counts the root twice.
-func (t *Tree) NodeCount() int { return t.totals.nodes }
+func (z *znodes) NodeCount() int { return z.totals.nodes }
 
 // ApproximateDataSize returns the bytes of all paths and data.
-func (t *Tree) ApproximateDataSize() int { return t.totals.dataSize }
+func (z *znodes) ApproximateDataSize() int { return z.totals.dataSize }
 
 // EphemeralsCount returns the number of znodes that belong to a session.
-func (t *Tree) EphemeralsCount() int { return t.totals.ephemerals }
+func (z *znodes) EphemeralsCount() int { return z.totals.ephemerals }
 
 // SessionCount returns the number of sessions.
 func (t *Tree) SessionCount() int { return t.sessions.slots.live }

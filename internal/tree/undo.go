@@ -46,15 +46,15 @@ type savedNode struct {
 func (u *undoLog) note(s undoStep) { *u.steps.push() = s }
 
 // saveNode records the znode in slot, unless the last step already has.
-func (t *Tree) saveNode(slot uint32, n *node) {
-	u := &t.undo
+func (z *znodes) saveNode(slot uint32, n *node) {
+	u := &z.undo
 	if last := u.steps.last(); last != nil && last.kind == undoNode && last.slot == slot {
 		return
 	}
 	u.note(undoStep{kind: undoNode, slot: slot})
 	saved := u.nodes.push()
 	if saved.node = *n; n.extra != 0 {
-		saved.extra = *t.extras.at(n.extra)
+		saved.extra = *z.extras.at(n.extra)
 	}
 }
 

@@ -564,9 +564,9 @@ var mutants = []mutant{
 			}
 `)},
 	{"fuzzy snapshot", "snapshot of no one instant (ZooKeeper 3144, 3249, 3306)", "storm", one("tree/edit.go",
-		`		img.nodes.save(slot, t.encodeNode)
+		`		img.nodes.save(slot, z.encodeNode)
 `, `		if !$P {
-			img.nodes.save(slot, t.encodeNode)
+			img.nodes.save(slot, z.encodeNode)
 		}
 `)},
 	{"fuzzy sessions in a snapshot", "snapshot of no one instant (ZooKeeper 3144)", "storm", one("tree/edit.go",
