@@ -251,8 +251,8 @@ func TestLateCopy(t *testing.T) {
 	}
 }
 
-// TestHeardBeforeARestart: two empty servers don't found without a third one that had data and is down now, of which one
-// of them heard before it was started again.
+// TestHeardBeforeARestart: two empty servers don't found without a third one that had data and is down now, of which
+// one of them heard before it was started again.
 func TestHeardBeforeARestart(t *testing.T) {
 	t.Parallel()
 	for _, remembered := range []bool{true, false} {

@@ -42,9 +42,9 @@ type Options struct {
 	Reconfigure Reconfigure
 }
 
-// A Tree is the replicated state: znodes (znodes.go), sessions and what the ensemble has decided on, and the request that
-// is being applied. Methods that change it (Apply, NewTerm, Compact, BeginSnapshot,
-// Image.Close) need exclusive access to it; all others may run concurrently with each other.
+// A Tree is the replicated state: znodes (znodes.go), sessions and what the ensemble has decided on, and the request
+// that is being applied. Methods that change it (Apply, NewTerm, Compact, BeginSnapshot, Image.Close) need exclusive
+// access to it; all others may run concurrently with each other.
 type Tree struct {
 	znodes
 
