@@ -70,13 +70,14 @@ func checkDirs(s *config.Storage, alone bool) error {
 // joinsOnly reports whether a server with server lines may only join an ensemble if its directory is empty: its data
 // was set aside for that, or nothing permits it to begin with an empty tree.
 func joinsOnly(s *config.Storage) (bool, error) {
-	if storage.InUse(s.DataDir) {
-		return false, nil
+	err := storage.FinishSetAside(s.DataDir, s.DataLogDir) // until then it seems to be in use
+	if err != nil || storage.InUse(s.DataDir) {
+		return false, err
 	}
 	if aside, err := newensemble.SetAsideLast(s.DataDir); aside || err != nil {
 		return aside, err
 	}
-	_, err := os.Stat(filepath.Join(s.DataDir, initializeFile))
+	_, err = os.Stat(filepath.Join(s.DataDir, initializeFile))
 	return !s.CreateDB && err != nil, nil
 }
 

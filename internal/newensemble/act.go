@@ -81,6 +81,10 @@ func readAct(path string) (*Act, error) {
 	return a, nil
 }
 
+// wholeLines returns the whole lines of a record. What follows was cut short by a crash or a full disk, so that the act
+// wasn't done.
+func wholeLines(record []byte) []byte { return record[:bytes.LastIndexByte(record, '\n')+1] }
+
 // record appends the act to the record, unless it is already there.
 func (a *Act) record(dataDir string) error {
 	line, err := json.Marshal(a)
@@ -96,11 +100,14 @@ func (a *Act) record(dataDir string) error {
 	if bytes.HasSuffix(before, line) {
 		return nil // a crash happened after an earlier record
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("note what was done: %w", err)
 	}
-	_, err = f.Write(line)
+	whole := int64(len(wholeLines(before)))
+	if err = f.Truncate(whole); err == nil {
+		_, err = f.WriteAt(line, whole)
+	}
 	if err := errors.Join(err, f.Sync(), f.Close(), storage.OS{}.SyncDir(dataDir)); err != nil {
 		return fmt.Errorf("note what was done in %s: %w", path, err)
 	}

@@ -1,10 +1,10 @@
 package newensemble
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -64,24 +64,23 @@ func FinishFounding(dataDir, logDir string) error {
 // SetAsideLast reports whether the last act on a server's data was to set it aside, so that the server joins an
 // ensemble.
 func SetAsideLast(dataDir string) (bool, error) {
-	f, err := os.Open(filepath.Join(dataDir, RecordName))
+	path := filepath.Join(dataDir, RecordName)
+	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("read what recoveries there were: %w", err)
 	}
-	defer f.Close()
-	last := &Act{}
-	for d := json.NewDecoder(f); ; {
-		a := &Act{}
-		if err := d.Decode(a); errors.Is(err, io.EOF) {
-			return last.What == ActAside, nil
-		} else if err != nil {
-			return false, fmt.Errorf("read what recoveries there were from %s: %w", f.Name(), err)
-		}
-		last = a
+	lines := bytes.Split(wholeLines(b), []byte("\n"))
+	if len(lines) < 2 { // the last one is empty
+		return false, nil
 	}
+	last := &Act{}
+	if err := json.Unmarshal(lines[len(lines)-2], last); err != nil {
+		return false, fmt.Errorf("read the last act in %s: %w; correct that line, or remove it if it can't be read", path, err)
+	}
+	return last.What == ActAside, nil
 }
 
 // NoteAside notes that a server is about to set its data aside by itself, in the folder aside, to join an ensemble:

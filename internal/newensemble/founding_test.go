@@ -107,7 +107,20 @@ func TestFoundingOrder(t *testing.T) {
 	}
 }
 
-// TestSetAsideLast: only the last act says whether a server is to join.
+// cutShort appends to a record what a crash or a full disk leaves of an act: it is longer than a whole one.
+func cutShort(t *testing.T, record string) {
+	t.Helper()
+	f, err := os.OpenFile(record, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(`{"what":"` + strings.Repeat("x", 1000)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSetAsideLast: only the last act says whether a server is to join, whatever was cut short before or after it.
 func TestSetAsideLast(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -127,8 +140,12 @@ func TestSetAsideLast(t *testing.T) {
 		if aside, err := SetAsideLast(dir); aside != c.aside || err != nil {
 			t.Errorf("after %q: set aside last %v, %v", c.what, aside, err)
 		}
+		cutShort(t, filepath.Join(dir, RecordName))
+		if aside, err := SetAsideLast(dir); aside != c.aside || err != nil {
+			t.Errorf("after %q, and an act that was cut short: set aside last %v, %v", c.what, aside, err)
+		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, RecordName), []byte("{\"what\":"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, RecordName), []byte("{\"what\":\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := SetAsideLast(dir); err == nil {
