@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/tool/terminal"
 	"github.com/zooid-project/zooid/internal/wordclient"
 )
 
@@ -65,9 +66,37 @@ func (e *examination) membership() {
 			"the servers hold data of different lineages, which never mix: %s", strings.Join(parts, "; "))
 	}
 	e.sameID()
+	e.beginnings()
 	e.votes()
 	e.nobody()
 }
+
+// beginnings reports servers that belong to no ensemble, and what each of them waits for; and those that serve clients
+// without the server lines.
+func (e *examination) beginnings() {
+	for _, id := range e.asked() {
+		who := fmt.Sprintf("server %d", id)
+		if id == e.cfg.Quorum.MyID {
+			who = "this server"
+		}
+		a := e.told[id]
+		if waits := a.mntr["zk_zooid_waits_for"]; waits != "" {
+			e.fault("do what it says; its log has the same", "%s belongs to no ensemble yet, and waits: %.2000s", who,
+				terminal.OneLine(waits))
+		}
+		if a.standalone() {
+			has := ""
+			if a.mntr["zk_zooid_lineage"] != "" {
+				has = fmt.Sprintf(", with the data of lineage %s (%s znodes)", a.mntr["zk_zooid_lineage"], a.mntr["zk_znode_count"])
+			}
+			e.fault("if its data is to be the ensemble's, stop it, give it the server lines, and start it; else set that data aside there (zooid recover -set-aside), and start it with the lines",
+				"%s serves clients at %s alone, without the server lines%s", who, a.addr, has)
+		}
+	}
+}
+
+// standalone reports whether the server serves alone, without server lines.
+func (a *answers) standalone() bool { return strings.Contains(a.srvr, "\nMode: standalone\n") }
 
 // sameID reports that two servers have one id, as those that refuse one of the two tell it, or the one that is refused.
 func (e *examination) sameID() {
@@ -145,8 +174,8 @@ func (e *examination) votes() {
 	}
 	teller := e.teller()
 	if teller == nil {
-		own := e.told[e.cfg.Quorum.MyID].srvr
-		if e.running && strings.Contains(own, "not currently serving requests") {
+		own := e.told[e.cfg.Quorum.MyID]
+		if e.running && own.mntr["zk_zooid_waits_for"] == "" && strings.Contains(own.srvr, "not currently serving requests") {
 			e.warn("its log shows whether it waits for others (waiting=), why its leader refuses it, whether another server has its id (ZD-3126), and whether an old disk was put back (ZD-3136); zooid status shows the others",
 				"this server runs but serves nobody: it waits to found or join an ensemble, has no quorum, or can't follow")
 		}
@@ -190,7 +219,8 @@ func (e *examination) votes() {
 func (e *examination) teller() (told map[string]string) {
 	for _, id := range e.asked() {
 		m := e.told[id].mntr
-		if len(idsOf(m["zk_zooid_voters"])) > 0 && (told == nil || m["zk_server_state"] == "leader") {
+		a := e.told[id]
+		if len(idsOf(m["zk_zooid_voters"])) > 0 && !a.standalone() && (told == nil || m["zk_server_state"] == "leader") {
 			told = m
 		}
 	}

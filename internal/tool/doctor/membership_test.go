@@ -64,6 +64,14 @@ func TestMembership(t *testing.T) {
 			"", "This ZooKeeper instance is not currently serving requests\n", false, "this server runs but serves nobody",
 			"whether it waits for others",
 		},
+		"belongs to none": {
+			"zk_zooid_waits_for\tserver 3 held data\n", "", true,
+			"server 2 belongs to no ensemble yet, and waits: server 3 held data", "do what it says",
+		},
+		"standalone": {
+			"", "Zookeeper version: 3.9.5-x, built on 2026-01-01\nMode: standalone\nNode count: 7\n", true,
+			"this server serves clients at h1:2181 alone, without the server lines", "give it the server lines",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

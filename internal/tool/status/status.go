@@ -516,7 +516,7 @@ func markLag(rows []*serverRow, zxid int64) (behind []*serverRow) {
 func (o *overview) judge(alone bool) int {
 	lead := leading(o.Servers)
 	voters, serving := 0, 0
-	o.membership(lead)
+	o.membership(lead, alone)
 	o.foreign(lead)
 	unasked := unaskedVoters(o.Servers)
 	for _, row := range o.Servers {
@@ -549,7 +549,9 @@ func (o *overview) judge(alone bool) int {
 		}
 	}
 	for _, row := range o.Servers {
-		voters = max(voters, row.voters)
+		if alone || row.Role != "standalone" {
+			voters = max(voters, row.voters)
+		}
 	}
 	if len(o.Voters) > 0 {
 		voters = len(o.Voters)
@@ -621,11 +623,13 @@ func (o *overview) allDrained() bool {
 }
 
 // membership determines, from the leader's report, which servers vote, and which of those that should vote have no
-// vote. Without a leader, it uses the report of the server with the newest change applied.
-func (o *overview) membership(lead *serverRow) {
+// vote. Without a leader, it uses the report of the server with the newest change applied; a standalone server only
+// knows its own membership, which isn't the ensemble's.
+func (o *overview) membership(lead *serverRow, alone bool) {
 	teller := lead
 	for _, row := range o.Servers {
-		if lead == nil && len(row.votes) > 0 && (teller == nil || row.zxid > teller.zxid) {
+		counts := len(row.votes) > 0 && (alone || row.Role != "standalone")
+		if lead == nil && counts && (teller == nil || row.zxid > teller.zxid) {
 			teller = row
 		}
 	}
@@ -678,11 +682,23 @@ func (row *serverRow) beside(lead *serverRow, alone bool, unasked int) string {
 	case row.Role == "read-only" && serves:
 		return stateReadOnly
 	case row.Role == "standalone" && !alone && row.State == stateOK:
-		return stateAlone
+		return row.aside()
 	case lead == nil && !alone && unasked == 0 && row.State == stateOK:
 		return stateLeaderless
 	}
 	return row.State
+}
+
+// aside is the state of a server that runs without these server lines.
+func (row *serverRow) aside() string {
+	state := stateAlone
+	if row.Lineage != "" {
+		state += ", and serves a tree of its own, of lineage " + row.Lineage
+	}
+	if holds := row.holds(); holds != "" {
+		state += " (" + holds + ")"
+	}
+	return state + ": if that data is the ensemble's, stop it, give it the server lines, and start it; else set it aside there (zooid recover -set-aside), and start it with the lines"
 }
 
 // otherLineage is the state of a server of these server lines that belongs to another ensemble. holds and here say how

@@ -234,6 +234,44 @@ func TestStatusOfAddresses(t *testing.T) {
 	}
 }
 
+// TestStatusBesideStandalone: the membership of a server that runs without the server lines isn't the ensemble's.
+func TestStatusBesideStandalone(t *testing.T) {
+	t.Parallel()
+	alone := answering(t, map[string]string{
+		"srvr": srvr("standalone", 3<<32|1), "conf": "clientPort=1\nserverId=0\n", "dirs": "datadir_size: 1\n",
+		"mntr": "zk_quorum_size\t1\nzk_zooid_lineage\t00000000000000aa\nzk_zooid_voters\t1\nzk_znode_count\t7\n",
+	})
+	idle := map[string]string{
+		"srvr": "This ZooKeeper instance is not currently serving requests\n",
+		"mntr": "This ZooKeeper instance is not currently serving requests\nzk_zooid_waits_for\tserver 1 serves clients\n",
+	}
+	rows := []*serverRow{
+		{ID: 1, Voter: true, member: true, Address: alone},
+		{ID: 2, Voter: true, member: true, Address: answering(t, idle)},
+		{ID: 3, Voter: true, member: true, Address: answering(t, idle)},
+	}
+	o, code := look(rows, nil, time.Millisecond)
+	var b strings.Builder
+	if err := o.printTable(&b, false); err != nil {
+		t.Fatal(err)
+	}
+	if code != exitUnknown || o.State != "no quorum" || o.Lineage != "" || len(o.Voters) > 0 {
+		t.Errorf("code %d, %s, lineage %q, voters %v", code, o.State, o.Lineage, o.Voters)
+	}
+	text := strings.Join(strings.Fields(b.String()), " ")
+	for _, want := range []string{
+		"no quorum: no server says that it leads", "waits: server 1 serves clients",
+		"a tree of its own, of lineage 00000000000000aa (7 znodes up to zxid 0x300000001)", "give it the server lines",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("without %q:\n%s", want, b.String())
+		}
+	}
+	if strings.Contains(text, "the votes of") || strings.Contains(text, "doesn't name it") {
+		t.Errorf("it tells the standalone server's membership:\n%s", b.String())
+	}
+}
+
 // TestStatusOfOneHost: of three servers on one host whose client ports the file doesn't
 // tell apart, one is asked. Whether there is a quorum is unknown.
 func TestStatusOfOneHost(t *testing.T) {
