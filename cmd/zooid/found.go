@@ -23,8 +23,9 @@ take part and have the same data begin with it. The others join when they come; 
 a server that differs has to be set aside first (zooid recover -set-aside).
 
 Never run this for two servers: that makes two ensembles. A server that knows of an
-ensemble joins it in spite of the order. The order stays until the server begins; REASON
-and NAME are recorded in the file RECOVERED in the data directory.
+ensemble joins it in spite of the order. The order stays until the server begins, or until
+a server of an ensemble answers it (ZD-3213); REASON and NAME are recorded in the file
+RECOVERED in the data directory.
 `
 
 // runFound orders a server to found its ensemble.

@@ -1,9 +1,12 @@
 package quorum
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 // The encoding of an Answer, and of a Founding in a file:
@@ -15,8 +18,7 @@ import (
 //	holding   lineage(8) index(8) term(8) digest(8) zxid(8) znodes(8)
 //	members   count(2), for each: id(8) observer(1) count(1), for each address: length(2) text
 //
-// Bytes that follow in the answer are ignored, so later versions may add fields. The first version of the question
-// sent no levels.
+// Bytes that follow in the answer are ignored: later versions may add fields. The first version sent no levels.
 type claimState byte
 
 const (
@@ -29,6 +31,7 @@ const (
 const (
 	claimJoinsOnly = 1 << iota
 	claimKnown
+	claimMisses // earlier versions ignore it
 )
 
 const (
@@ -53,6 +56,9 @@ func AppendClaim(b []byte, c Claim) []byte {
 	}
 	if c.Known {
 		flags |= claimKnown
+	}
+	if c.Misses {
+		flags |= claimMisses
 	}
 	b = binary.BigEndian.AppendUint64(append(b, flags), c.Follows)
 	b = appendHolding(b, c.Holds)
@@ -113,20 +119,16 @@ func appendFounding(b []byte, f *Founding) []byte {
 const HeardName = "heard"
 
 // EncodeHeard returns the content of that file.
-func EncodeHeard(ids []uint64) (b []byte) {
-	for _, id := range ids {
-		b = binary.BigEndian.AppendUint64(b, id)
-	}
-	return b
-}
+func EncodeHeard(ids []uint64) []byte { return fmt.Appendf(nil, "%d\n", ids) }
 
 // DecodeHeard decodes the content of that file; nil for none.
 func DecodeHeard(b []byte) (ids []uint64, err error) {
-	if len(b)%8 != 0 {
-		return nil, fmt.Errorf("read which servers had data: %d bytes", len(b))
+	for f := range strings.FieldsSeq(strings.Trim(string(b), "[]\n")) {
+		id, _ := strconv.ParseUint(f, 10, 64)
+		ids = append(ids, id)
 	}
-	for ; len(b) > 0; b = b[8:] {
-		ids = append(ids, binary.BigEndian.Uint64(b))
+	if b != nil && !bytes.Equal(b, EncodeHeard(ids)) {
+		return nil, fmt.Errorf("it is damaged: %.100q", b)
 	}
 	return ids, nil
 }
@@ -189,7 +191,7 @@ func (d *claimDecoder) holding() Holding {
 func (d *claimDecoder) claim() *Claim {
 	c := &Claim{Life: d.uint64()}
 	flags := d.byte()
-	c.JoinsOnly, c.Known = flags&claimJoinsOnly != 0, flags&claimKnown != 0
+	c.JoinsOnly, c.Known, c.Misses = flags&claimJoinsOnly != 0, flags&claimKnown != 0, flags&claimMisses != 0
 	c.Follows, c.Holds = d.uint64(), d.holding()
 	for range d.count(claimServersMax) {
 		m := Member{ID: d.uint64(), Observer: d.byte() != 0}

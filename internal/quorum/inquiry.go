@@ -34,8 +34,8 @@ import (
 //	    ensemble with it and are the first voters; empty servers join.
 //	F4  One server founds: the one with the lowest id among those that hold data, or among all if none does. It draws the
 //	    lineage. The others begin with that once it answers that it has founded, and with which servers.
-//	F5  A server that has said that it belongs to an ensemble belongs to it until it says otherwise, even if it is down
-//	    now.
+//	F5  A server that has said that it has data, belongs to an ensemble, or knows such a server, does so until it says
+//	    otherwise, even if it is down now, this server has been started again, or the server lines name it no more.
 //
 // Two ensembles of the same voters can't both elect a leader, even if the rules are evaluated on outdated claims:
 // a server begins with one lineage only, and a leader needs a majority of the first voters.
@@ -66,6 +66,7 @@ type Claim struct {
 	Holds     Holding
 	JoinsOnly bool   // it must not found an ensemble, only join one
 	Known     bool   // it knows a server that belongs to an ensemble
+	Misses    bool   // a server that it knows to have data doesn't answer it
 	Follows   uint64 // id of the server that is to found the ensemble, possibly itself; 0 while something is unknown
 	Level     uint32 // highest feature level that it knows, 0 if it doesn't say
 }
@@ -83,8 +84,7 @@ type Founding struct {
 // A Founder is one start of a server that took part in a founding.
 type Founder struct{ ID, Life uint64 }
 
-// An Answer is a server's answer to an Inquiry. One of NobodyListens, Serves, NoSuchName, Err, Claim and Cluster is
-// set; the zero value says that nothing is known about the server.
+// An Answer is a server's answer to an Inquiry. One of the fields up to Cluster is set, none if nothing is known.
 type Answer struct {
 	NobodyListens bool
 	Serves        string // the address at which it answers clients, though nobody listens at its peer port; "" for none
@@ -131,9 +131,10 @@ type Inquiry struct {
 	Heard     []uint64 // what Data returned at the end of the server's last start
 
 	belong  map[uint64]bool    // servers that belonged to an ensemble when they last answered
-	held    map[uint64]bool    // servers that held data when they last answered
+	held    map[uint64]bool    // servers that held data, or knew one that does, when they last answered
 	absent  map[uint64]absence // servers that aren't running
 	seen    map[uint64]string  // by server: the address that its server lines give this one
+	misses  bool               // one of held or belong doesn't answer
 	follows uint64
 	known   bool
 }
@@ -152,12 +153,11 @@ type absence struct {
 func (q *Inquiry) Claim() Claim {
 	return Claim{
 		Life: q.Life, Members: q.Members, Holds: q.Holds, JoinsOnly: q.JoinsOnly, Known: q.known, Follows: q.follows,
-		Level: q.Level,
+		Level: q.Level, Misses: q.misses,
 	}
 }
 
-// Data returns the servers, by ascending id, that had data or belonged to an ensemble when they last answered. A server
-// keeps them (HeardName): it is the same server after a crash, and they still have their data.
+// Data returns the servers of F5, by ascending id, named by the server lines or not. A server keeps them (HeardName).
 func (q *Inquiry) Data() []uint64 {
 	all := maps.Clone(q.held)
 	maps.Copy(all, q.belong)
@@ -194,6 +194,7 @@ func (q *Inquiry) Round(now int64, answers map[uint64]Answer, ordered bool) (b B
 		}
 	}
 	r := &inquiryRound{claims: map[uint64]*Claim{}, besides: map[uint64]Holding{}, answers: answers}
+	q.misses = false
 	q.follows = 0
 	for _, m := range q.Members {
 		if m.ID == q.Self {
@@ -238,7 +239,6 @@ func (q *Inquiry) hear(r *inquiryRound, m Member, a Answer, now int64) {
 		delete(q.belong, m.ID)
 		delete(q.held, m.ID)
 	}
-	const restart = "(if that is gone for good, run 'zooid found' for this server, and start it again)"
 	switch {
 	case a.Join.DuplicateID:
 		q.belong[m.ID] = true
@@ -265,12 +265,10 @@ func (q *Inquiry) hear(r *inquiryRound, m Member, a Answer, now int64) {
 		q.held[m.ID], r.open = true, true
 		r.wait(m.ID, "serves clients at %s, and doesn't have these server lines: stop it, give it the lines, and start it; if another program answers there, begin without that server by 'zooid found' on one of the others",
 			a.Serves)
-	case q.belong[m.ID]:
-		r.open = true
-		r.wait(m.ID, "belonged to an ensemble when it last answered %s, and doesn't answer now%s", restart, because(a.Err))
-	case q.held[m.ID]:
-		r.open = true
-		r.wait(m.ID, "held data when it last answered %s, and doesn't answer now%s", restart, because(a.Err))
+	case q.belong[m.ID] || q.held[m.ID]:
+		r.open, q.misses = true, true
+		r.wait(m.ID, "held data, or knew of some, when it last answered (if that is gone for good, stop all voters that wait for it, run 'zooid found' for one of them, never for two, and start them), and doesn't answer now%s",
+			because(a.Err))
 	case m.Observer:
 	case !a.absent():
 		r.open = true
@@ -301,7 +299,7 @@ func because(err error) string {
 
 // heardClaim evaluates the claim of a server that is finding out how to begin.
 func (q *Inquiry) heardClaim(r *inquiryRound, m Member, c *Claim) {
-	if c.Holds != (Holding{}) {
+	if c.Holds != (Holding{}) || c.Known || c.Misses {
 		q.held[m.ID] = true
 	}
 	for _, seen := range c.Members {
@@ -427,6 +425,12 @@ func (q *Inquiry) found(r *inquiryRound, ordered bool) (b Beginning, waiting []s
 	if differ != "" {
 		r.open = true
 		r.waiting = append(r.waiting, differ)
+	}
+	for _, id := range q.Data() {
+		if data == (Holding{}) && (id == q.Self || !isMember(q.Members, id)) {
+			r.open, q.misses = true, true
+			r.wait(id, "held data, or knew of some, when it last answered, and isn't named by the server lines any more: start it with these lines, or, if its data doesn't count, run 'zooid found' for one of the voters that wait, never for two")
+		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(r.besides)) {
 		if h := r.besides[id]; h != (Holding{}) && !h.same(data) {

@@ -114,7 +114,7 @@ func TestServesIsWaitedFor(t *testing.T) {
 	}
 	w.serves = 0
 	waiting = w.run(3 * testPatience)
-	if len(w.begun) > 0 || !strings.Contains(waiting[3], "server 1 held data when it last answered") {
+	if len(w.begun) > 0 || !strings.Contains(waiting[3], "server 1 held data, or knew of some, when it last answered") {
 		t.Fatalf("once it has been stopped: %v, %v", w.begun, waiting)
 	}
 	w.start(1, dataA)
@@ -271,6 +271,71 @@ func TestHeardBeforeARestart(t *testing.T) {
 		w.start(3, Holding{})
 		if w.run(3 * testPatience); len(w.begun) > 0 == remembered {
 			t.Errorf("remembered: %t; they begin with %+v", remembered, w.begun)
+		}
+	}
+}
+
+// TestToldByOneThatIsDown: three of five empty servers don't found without one that had data, of which only one of the
+// others has heard, which is down, too. Once these answer, they do.
+func TestToldByOneThatIsDown(t *testing.T) {
+	t.Parallel()
+	five := append(threeLines(), Member{ID: 4}, Member{ID: 5})
+	w := newInquiryWorld()
+	w.start(1, dataA, five...)
+	w.start(2, Holding{}, five...)
+	w.run(1000)
+	delete(w.inquiries, 1)
+	for _, id := range []uint64{3, 4, 5} {
+		w.start(id, Holding{}, five...)
+	}
+	w.run(1000)
+	delete(w.inquiries, 2)
+	waiting := w.run(3 * testPatience)
+	if len(w.begun) > 0 || !strings.Contains(waiting[3], "server 2 held data, or knew of some") {
+		t.Fatalf("they begin with %+v, and wait: %s", w.begun, waiting[3])
+	}
+	w.start(1, Holding{}, five...) // its data is gone, and it says so
+	w.start(2, Holding{}, five...)
+	if w.run(1000); len(w.begun) != 5 {
+		t.Errorf("once all answer, they begin with %+v", w.begun)
+	}
+}
+
+// TestHeardUnderAnotherID: an empty server doesn't found without a server that had data under an id that the server
+// lines don't name any more, but does with the data, wherever it is.
+func TestHeardUnderAnotherID(t *testing.T) {
+	t.Parallel()
+	for _, was := range []uint64{2, 7} { // 2 is its own id now
+		w := newInquiryWorld()
+		w.start(2, Holding{}).Heard = []uint64{was}
+		w.start(3, Holding{})
+		waiting := w.run(3 * testPatience)
+		says := fmt.Sprintf("server %d held data, or knew of some, when it last answered, and isn't named", was)
+		if len(w.begun) > 0 || !strings.Contains(waiting[2], says) {
+			t.Fatalf("they begin with %+v, and wait: %s", w.begun, waiting[2])
+		}
+		w.start(1, dataA)
+		if w.run(1000); w.begun[1].Founding == nil {
+			t.Errorf("beside the data they begin with %+v", w.begun)
+		}
+		w = newInquiryWorld()
+		w.start(2, Holding{}).Heard = []uint64{was}
+		if w.round(2, true); w.begun[2].Founding == nil {
+			t.Errorf("by an order it begins with %+v", w.begun[2])
+		}
+	}
+}
+
+// TestHeardIsDamaged: a damaged list is no list.
+func TestHeardIsDamaged(t *testing.T) {
+	t.Parallel()
+	if ids, err := DecodeHeard(nil); ids != nil || err != nil {
+		t.Errorf("no file: %v, %v", ids, err)
+	}
+	whole := EncodeHeard([]uint64{1, 3})
+	for n := range whole {
+		if ids, err := DecodeHeard(whole[:n]); err == nil {
+			t.Errorf("%d of %d bytes: %v", n, len(whole), ids)
 		}
 	}
 }
@@ -446,7 +511,7 @@ func TestFoundingsExclude(t *testing.T) {
 		var able []string
 		for cluster := uint64(0xf00); cluster < 0xf10; cluster++ {
 			for _, b := range w.begun {
-				if b.Cluster == cluster && canElect(w, cluster, b.Founding.Voters) {
+				if b.Cluster == cluster && b.Founding != nil && canElect(w, cluster, b.Founding.Voters) {
 					able = append(able, fmt.Sprintf("%x with %v", cluster, b.Founding.Base))
 					break
 				}

@@ -13,6 +13,7 @@ import (
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/quorum/peer"
 	"github.com/zooid-project/zooid/internal/replica"
+	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/internal/treeload"
@@ -81,7 +82,8 @@ func (s *start) discover(holds quorum.Holding) (quorum.Beginning, error) {
 	}
 	heard, err := quorum.DecodeHeard(kept)
 	if err != nil {
-		return quorum.Beginning{}, err
+		return quorum.Beginning{}, runbook.Errorf("ZD-1117", "read which servers had data from %s/%s.kept: %w; make sure that none of the other servers has data, those that are down included; then remove the file, and start this server again",
+			s.opt.LogDir, quorum.HeardName, err)
 	}
 	b, err := peer.Discover(ctx, peer.Discovery{
 		Self: s.opt.ID, Level: uint32(s.opt.Settings.FeatureLevel), Members: s.opt.Members, Holds: holds,
@@ -90,8 +92,8 @@ func (s *start) discover(holds quorum.Holding) (quorum.Beginning, error) {
 		Keep: func(heard []uint64) error {
 			return storage.KeepBefore(storage.OS{}, s.opt.LogDir, quorum.HeardName, quorum.EncodeHeard(heard))
 		},
-		Waiting:  func(text string) { prejoin.waits.Store(&text) },
-		Ordered:  func() bool { return newensemble.FoundingOrdered(s.opt.DataDir) },
+		Waiting: func(text string) { prejoin.waits.Store(&text) },
+		Ordered: func() bool { return newensemble.FoundingOrdered(s.opt.DataDir) }, DropOrder: s.dropOrder,
 		Patience: s.opt.patience, Listener: s.listener, Secure: s.opt.PeerTLS, Log: s.opt.Log,
 	})
 	if err != nil {
@@ -124,8 +126,8 @@ func (s *start) ordered(cluster uint64) error {
 	return newensemble.EndFoundingOrder(s.opt.DataDir, s.opt.ID, fmt.Sprintf("%016x", cluster), time.Now())
 }
 
-// dropOrder removes an order to found that can't be carried out, because the server belongs to an ensemble. Otherwise
-// the order would take effect if the directory were empty one day.
+// dropOrder removes an order to found that can't be carried out, because the server belongs to an ensemble, or knows
+// one that runs. Else the order would take effect if the directory were empty one day, or that ensemble were silent.
 func (s *start) dropOrder() error {
 	dropped, err := newensemble.DropFoundingOrder(s.opt.DataDir)
 	if dropped {

@@ -317,31 +317,6 @@ func TestCopiedMember(t *testing.T) {
 	oneTree(t, []string{"/acknowledged"}, e.Servers...)
 }
 
-// TestHeardBeforeARestart: an empty server that has heard of another one's data doesn't found without that server, even
-// if it is started again while the other one is down.
-func TestHeardBeforeARestart(t *testing.T) {
-	hurtful(t)
-	t.Parallel()
-	e := layOutOnly(t, Options{Servers: 3})
-	first, heard, last := e.Servers[0], e.Servers[1], e.Servers[2]
-	first.alone(t, "/old")
-	startThem(t, first, heard) // without the third one they wait
-	name := filepath.Join(heard.LogDir(), "heard.kept")
-	for end := time.Now().Add(startPatience); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(name); err == nil {
-			break
-		} else if time.Now().After(end) {
-			t.Fatal(err)
-		}
-	}
-	first.Stop()
-	heard.Stop()
-	startThem(t, heard, last)
-	noneServes(t, "server 1 held data when it last answered", heard)
-	startThem(t, first)
-	oneTree(t, []string{"/old"}, e.Servers...)
-}
-
 // TestFounderAlone: a server founds by an operator's order with another one, which dies before it has begun, so that
 // nobody is elected. What ZD-3229 says ends that, whatever became of the other one.
 func TestFounderAlone(t *testing.T) {

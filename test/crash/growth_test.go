@@ -88,10 +88,18 @@ func TestGrowsInTheWrongOrder(t *testing.T) {
 	for _, s := range e.Servers[1:] {
 		s.awaitLog(t, "server 1 serves clients at "+first.Addr)
 	}
+	waits := e.Servers[1]
+	waits.says(t, []string{
+		"no quorum: no server says that it leads", "it runs standalone, outside this ensemble, and serves a tree of its own",
+	}, "status", waits.config())
+	waits.says(t, []string{
+		"this server belongs to no ensemble yet, and waits: server 1 serves clients at " + first.Addr,
+		"server 1 serves clients at " + first.Addr + " alone, without the server lines",
+	}, "doctor", "-no-disk", waits.config())
 	write(t, first.Addr, "/late")
 	first.Stop()
 	for _, s := range e.Servers[1:] {
-		s.awaitLog(t, "server 1 held data when it last answered")
+		s.awaitLog(t, "server 1 held data, or knew of some, when it last answered")
 	}
 	time.Sleep(absentFor + absentFor/4)
 	if err := os.WriteFile(first.config(), lines, 0o600); err != nil {

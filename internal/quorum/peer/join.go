@@ -59,8 +59,11 @@ type Discovery struct {
 	Holds     quorum.Holding  // what its data directory holds
 	JoinsOnly bool            // it must not found an ensemble
 	// Ordered, if not nil, reports whether an operator has ordered the server to found an ensemble.
-	Ordered  func() bool
-	Patience quorum.Patience
+	Ordered func() bool
+	// DropOrder, if not nil, drops that order. It is called when a server of an ensemble with a leader, or that had one,
+	// has answered: the order didn't know of it, and must not count once it is silent.
+	DropOrder func() error
+	Patience  quorum.Patience
 	// Clients are the addresses ("host:port") at which the others may serve clients, by id. Who doesn't listen for peers,
 	// but there, has data: a standalone server listens for clients only.
 	Clients map[uint64][]string
@@ -98,9 +101,15 @@ func Discover(ctx context.Context, d Discovery) (quorum.Beginning, error) {
 	began := time.Now()
 	for {
 		answers := t.askAll(ctx, q, &d)
-		b, waiting, ok := q.Round(time.Since(began).Milliseconds(), answers, d.Ordered != nil && d.Ordered())
+		ordered := d.Ordered != nil && d.Ordered()
+		b, waiting, ok := q.Round(time.Since(began).Milliseconds(), answers, ordered)
 		if ok || ctx.Err() != nil {
 			return b, ctx.Err()
+		}
+		if ordered && d.DropOrder != nil && anyElected(answers) {
+			if err := d.DropOrder(); err != nil {
+				return b, err
+			}
 		}
 		if heard := q.Data(); d.Keep != nil && !slices.Equal(heard, d.Heard) {
 			if err := d.Keep(heard); err != nil {
@@ -129,6 +138,16 @@ func Discover(ctx context.Context, d Discovery) (quorum.Beginning, error) {
 			return quorum.Beginning{}, ctx.Err()
 		}
 	}
+}
+
+// anyElected reports whether a server belongs to an ensemble in which there may have been an election.
+func anyElected(answers map[uint64]quorum.Answer) bool {
+	for _, a := range answers { // any order: one is enough
+		if a.Elected {
+			return true
+		}
+	}
+	return false
 }
 
 // askAll asks all members once, each on a goroutine of its own.
