@@ -15,7 +15,7 @@ type Port string
 
 const (
 	Open    Port = "open"      // a process accepts connections
-	Closed  Port = "closed"    // the kernel of the machine at the address refuses connections
+	Closed  Port = "closed"    // the kernels of the machines at the address, which may be several, refuse connections
 	Unknown Port = "not known" // no answer, no route, no such name: a firewall and a dead machine look like that
 )
 
@@ -73,7 +73,45 @@ func ownAddress(ctx context.Context, address string, own []net.Addr) bool {
 }
 
 func probe(ctx context.Context, address string) Port {
-	conn, err := (&net.Dialer{Timeout: portPatience}).DialContext(ctx, "tcp", address)
+	ctx, cancel := context.WithTimeout(ctx, portPatience)
+	defer cancel()
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return Unknown
+	}
+	ips, err := net.DefaultResolver.LookupIPAddr(ctx, host)
+	if err != nil {
+		return Unknown
+	}
+	return probeAll(ctx, ips, port)
+}
+
+// probeAll probes a port of all that a host's name stands for: the port is open if it is at one of them, and closed if
+// each of them refuses.
+func probeAll(ctx context.Context, ips []net.IPAddr, port string) Port {
+	found := make(chan Port)
+	for _, ip := range ips {
+		go func() { found <- probeOne(ctx, net.JoinHostPort(ip.String(), port)) }()
+	}
+	closed, open := 0, false
+	for range ips {
+		p := <-found
+		open = open || p == Open
+		if p == Closed {
+			closed++
+		}
+	}
+	switch {
+	case open:
+		return Open
+	case closed > 0 && closed == len(ips):
+		return Closed
+	}
+	return Unknown
+}
+
+func probeOne(ctx context.Context, address string) Port {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	switch {
 	case err == nil:
 		conn.Close()

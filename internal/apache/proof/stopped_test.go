@@ -3,6 +3,7 @@
 package proof
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -61,6 +62,41 @@ func TestProbe(t *testing.T) {
 	got := Probe(t.Context(), []string{l.Addr().String(), gone.Addr().String(), silent})
 	if got[l.Addr().String()] != Open || got[gone.Addr().String()] != Closed || got[silent] != Unknown {
 		t.Errorf("%v; want open, closed, and not known", got)
+	}
+}
+
+// TestProbeAll: a name stands for several addresses, of which the first may refuse connections.
+func TestProbeAll(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, open, _ := net.SplitHostPort(l.Addr().String())
+	_, silent, _ := net.SplitHostPort(quiet(t))
+	here, refuses, other := net.IPv4(127, 0, 0, 1), net.IPv4(127, 83, 0, 2), net.IPv4(127, 83, 0, 3)
+	for _, c := range []struct {
+		port string
+		ips  []net.IP
+		want Port
+	}{
+		{open, []net.IP{refuses, here}, Open},
+		{open, []net.IP{here, refuses}, Open},
+		{open, []net.IP{refuses, other}, Closed},
+		{silent, []net.IP{refuses, here}, Unknown},
+		{silent, []net.IP{here, refuses}, Unknown},
+		{silent, nil, Unknown},
+	} {
+		var ips []net.IPAddr
+		for _, ip := range c.ips {
+			ips = append(ips, net.IPAddr{IP: ip})
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), portPatience)
+		if got := probeAll(ctx, ips, c.port); got != c.want {
+			t.Errorf("%v, port %s: %s; want %s", c.ips, c.port, got, c.want)
+		}
+		cancel()
 	}
 }
 
