@@ -22,10 +22,11 @@ answer, with the data that it has, or with an empty tree if it has none. Servers
 take part and have the same data begin with it. The others join when they come; the data of
 a server that differs has to be set aside first (zooid recover -set-aside).
 
-Never run this for two servers: that makes two ensembles. A server that knows of an
-ensemble joins it in spite of the order. The order stays until the server begins, or until
-a server of an ensemble answers it (ZD-3213); REASON and NAME are recorded in the file
-RECOVERED in the data directory.
+Never run this for two servers: that makes two ensembles, unless the two reach each other;
+then they wait for one of them to be stopped. A server that knows of an ensemble joins it in
+spite of the order. The order stays until the server begins, or until a server of an
+ensemble answers it (ZD-3213); REASON and NAME are recorded in the file RECOVERED in the
+data directory.
 `
 
 // runFound orders a server to found its ensemble.

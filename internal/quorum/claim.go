@@ -31,7 +31,8 @@ const (
 const (
 	claimJoinsOnly = 1 << iota
 	claimKnown
-	claimMisses // earlier versions ignore it
+	claimMisses // earlier versions ignore it, and the next
+	claimOrdered
 )
 
 const (
@@ -59,6 +60,9 @@ func AppendClaim(b []byte, c Claim) []byte {
 	}
 	if c.Misses {
 		flags |= claimMisses
+	}
+	if c.Ordered {
+		flags |= claimOrdered
 	}
 	b = binary.BigEndian.AppendUint64(append(b, flags), c.Follows)
 	b = appendHolding(b, c.Holds)
@@ -191,7 +195,8 @@ func (d *claimDecoder) holding() Holding {
 func (d *claimDecoder) claim() *Claim {
 	c := &Claim{Life: d.uint64()}
 	flags := d.byte()
-	c.JoinsOnly, c.Known, c.Misses = flags&claimJoinsOnly != 0, flags&claimKnown != 0, flags&claimMisses != 0
+	c.JoinsOnly, c.Known = flags&claimJoinsOnly != 0, flags&claimKnown != 0
+	c.Misses, c.Ordered = flags&claimMisses != 0, flags&claimOrdered != 0
 	c.Follows, c.Holds = d.uint64(), d.holding()
 	for range d.count(claimServersMax) {
 		m := Member{ID: d.uint64(), Observer: d.byte() != 0}

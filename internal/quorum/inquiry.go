@@ -34,7 +34,11 @@ import (
 //	    ensemble with it and are the first voters; empty servers join.
 //	F4  One server founds: the one with the lowest id among those that hold data, or among all if none does. It draws the
 //	    lineage. The others begin with that once it answers that it has founded, and with which servers.
-//	F5  A server that has said that it has data, belongs to an ensemble, or knows such a server, does so until it says
+//	F5  By an operator's order, a voter founds with the data that it holds, and waits for nobody who is unknown or holds
+//	    other data. It waits while another voter that is finding out has such an order, except for one with the same
+//	    data and a higher id. It follows an order only after a round of questions that it began with the order in its
+//	    Claim: of two servers that answer each other, one at least hears of the other's.
+//	F6  A server that has said that it has data, belongs to an ensemble, or knows such a server, does so until it says
 //	    otherwise, even if it is down now, this server has been started again, or the server lines name it no more.
 //
 // Two ensembles of the same voters can't both elect a leader, even if the rules are evaluated on outdated claims:
@@ -65,6 +69,7 @@ type Claim struct {
 	Members   []Member // its server lines
 	Holds     Holding
 	JoinsOnly bool   // it must not found an ensemble, only join one
+	Ordered   bool   // an operator has ordered it to found an ensemble
 	Known     bool   // it knows a server that belongs to an ensemble
 	Misses    bool   // a server that it knows to have data doesn't answer it
 	Follows   uint64 // id of the server that is to found the ensemble, possibly itself; 0 while something is unknown
@@ -125,6 +130,7 @@ type Inquiry struct {
 	Members   []Member // the server lines
 	Holds     Holding
 	JoinsOnly bool
+	Ordered   bool   // an operator had ordered this server to found before the last Round
 	Lineage   uint64 // of the ensemble that this server may found: random, not 0
 	Level     uint32 // highest feature level that the server knows
 	Patience  Patience
@@ -152,8 +158,8 @@ type absence struct {
 // Claim returns what this server says about itself after the last round.
 func (q *Inquiry) Claim() Claim {
 	return Claim{
-		Life: q.Life, Members: q.Members, Holds: q.Holds, JoinsOnly: q.JoinsOnly, Known: q.known, Follows: q.follows,
-		Level: q.Level, Misses: q.misses,
+		Life: q.Life, Members: q.Members, Holds: q.Holds, JoinsOnly: q.JoinsOnly, Ordered: q.Ordered, Known: q.known,
+		Misses: q.misses, Follows: q.follows, Level: q.Level,
 	}
 }
 
@@ -172,6 +178,7 @@ type inquiryRound struct {
 	claims  map[uint64]*Claim  // of voters that are finding out how to begin
 	besides map[uint64]Holding // what observers hold that are finding out
 	founded []uint64           // servers that have begun, without an election
+	ordered []uint64           // voters that have an order to found
 	open    bool               // something is unknown
 	known   bool               // a server that finds out knows of an ensemble
 	waiting []string
@@ -183,8 +190,8 @@ func (r *inquiryRound) wait(id uint64, format string, a ...any) {
 }
 
 // Round evaluates the other servers' answers, by id, at time now in ms. ordered says that the operator has ordered this
-// server to found an ensemble with those that take part: then it doesn't wait for unknown servers. ok is false while it
-// isn't clear how to begin; waiting then says what is missing.
+// server to found an ensemble with those that take part: then it doesn't wait for unknown servers, once a Claim has said
+// so. ok is false while it isn't clear how to begin; waiting then says what is missing.
 func (q *Inquiry) Round(now int64, answers map[uint64]Answer, ordered bool) (b Beginning, waiting []string, ok bool) {
 	if q.belong == nil {
 		q.belong, q.held = map[uint64]bool{}, map[uint64]bool{}
@@ -195,6 +202,7 @@ func (q *Inquiry) Round(now int64, answers map[uint64]Answer, ordered bool) (b B
 	}
 	r := &inquiryRound{claims: map[uint64]*Claim{}, besides: map[uint64]Holding{}, answers: answers}
 	q.misses = false
+	ordered, q.Ordered = ordered && q.Ordered, ordered
 	q.follows = 0
 	for _, m := range q.Members {
 		if m.ID == q.Self {
@@ -301,6 +309,9 @@ func because(err error) string {
 func (q *Inquiry) heardClaim(r *inquiryRound, m Member, c *Claim) {
 	if c.Holds != (Holding{}) || c.Known || c.Misses {
 		q.held[m.ID] = true
+	}
+	if c.Ordered && !m.Observer {
+		r.ordered = append(r.ordered, m.ID)
 	}
 	for _, seen := range c.Members {
 		if seen.ID == q.Self && len(seen.Addrs) > 0 {
@@ -443,7 +454,7 @@ func (q *Inquiry) found(r *inquiryRound, ordered bool) (b Beginning, waiting []s
 	if !r.open {
 		q.follows = founder
 	}
-	if ordered && votes {
+	if ordered && votes && !q.rivalled(r) {
 		return q.beginning(q.founding(r, voters, q.Holds, true)), nil, true
 	}
 	if r.open || founder == 0 {
@@ -473,6 +484,19 @@ func (q *Inquiry) found(r *inquiryRound, ordered bool) (b Beginning, waiting []s
 		return b, r.waiting, false
 	}
 	return q.beginning(q.founding(r, voters, data, false)), nil, true
+}
+
+// rivalled reports whether another server's order to found forbids to follow this server's own.
+func (q *Inquiry) rivalled(r *inquiryRound) (yes bool) {
+	for _, id := range r.ordered {
+		if c := r.claims[id]; id > q.Self && c != nil && c.Holds.same(q.Holds) {
+			continue // it waits for this server, and begins with it
+		}
+		yes = true
+		r.wait(id, "has an order to found an ensemble, too, as server %d has: stop the one whose data doesn't count, and set that aside ('zooid recover -set-aside', there)",
+			q.Self)
+	}
+	return yes
 }
 
 // data returns the data that the servers hold. If there is more than one history, differ says which server has which.

@@ -416,8 +416,48 @@ func TestDataIsFoundedWith(t *testing.T) {
 	if w.run(5 * testPatience); len(w.begun) > 0 {
 		t.Errorf("a server with data begins alone, though its lines name others: %+v", w.begun)
 	}
+	w.inquiries[1].Ordered = true
 	if w.round(1, true); w.begun[1].Cluster != 0xf01 {
 		t.Errorf("on an order it begins with %+v", w.begun)
+	}
+}
+
+// TestTwoOrders: of two servers that have orders to found with different data, and ask each other at the same time,
+// none founds until one of them stops. With the same data they found together.
+func TestTwoOrders(t *testing.T) {
+	t.Parallel()
+	for _, atStart := range []bool{true, false} {
+		w := newInquiryWorld()
+		w.start(1, dataA).Ordered = atStart
+		w.start(2, longer).Ordered = atStart
+		var waiting []string
+		for range 3 {
+			both := map[uint64]map[uint64]Answer{1: {2: w.answer(1, 2), 3: {}}, 2: {1: w.answer(2, 1), 3: {}}}
+			for id, answers := range both { // any order
+				b, why, ok := w.inquiries[id].Round(w.now, answers, true)
+				if waiting = why; ok {
+					t.Fatalf("orders at the start %t: server %d founds %+v", atStart, id, b.Founding)
+				}
+			}
+			w.now += 100
+		}
+		if why := strings.Join(waiting, "; "); !strings.Contains(why, "has an order to found an ensemble, too") {
+			t.Errorf("orders at the start %t: they wait because %q", atStart, why)
+		}
+		delete(w.inquiries, 2)
+		if w.round(1, true); w.begun[1].Cluster != 0xf01 {
+			t.Errorf("orders at the start %t: when the other has stopped, it begins with %+v", atStart, w.begun[1])
+		}
+	}
+	w := newInquiryWorld()
+	w.mute = 3
+	w.start(1, dataA).Ordered = true
+	w.start(2, dataA).Ordered = true
+	for _, id := range []uint64{2, 1, 2} {
+		w.round(id, true)
+	}
+	if b := w.begun[2]; len(w.begun) != 2 || b.Cluster != 0xf01 || !slices.Equal(b.Founding.Voters, []uint64{1, 2}) {
+		t.Errorf("with the same data they begin with %+v", w.begun)
 	}
 }
 

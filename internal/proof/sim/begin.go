@@ -43,7 +43,7 @@ func (l *life) inquire(holds quorum.Holding) {
 	l.inquiry = &quorum.Inquiry{
 		Heard: heard,
 		Self:  l.s.id, Life: l.number(), Members: l.s.config, Lineage: l.number() | 1<<63, Level: uint32(l.level),
-		Holds: holds, JoinsOnly: l.s.joinsOnly,
+		Holds: holds, JoinsOnly: l.s.joinsOnly, Ordered: l.s.ordered,
 		Patience: quorum.Patience{Listens: foundingPatience / millisecond, Name: namePatience / millisecond},
 	}
 	l.discover()

@@ -90,9 +90,10 @@ func Discover(ctx context.Context, d Discovery) (quorum.Beginning, error) {
 	defer cancel()
 	t := newTransport(d.Self, 0, d.Secure, d.Log)
 	t.level, t.configured = d.Level, d.Members
+	ordered := func() bool { return d.Ordered != nil && d.Ordered() }
 	q := &quorum.Inquiry{
 		Self: d.Self, Life: t.nonce, Members: d.Members, Holds: d.Holds, JoinsOnly: d.JoinsOnly, Lineage: max(newNonce(), 1),
-		Level: d.Level, Patience: d.Patience, Heard: d.Heard,
+		Level: d.Level, Patience: d.Patience, Heard: d.Heard, Ordered: ordered(),
 	}
 	t.empty = q.Empty()
 	t.claim.Store(new(q.Claim()))
@@ -101,7 +102,7 @@ func Discover(ctx context.Context, d Discovery) (quorum.Beginning, error) {
 	began := time.Now()
 	for {
 		answers := t.askAll(ctx, q, &d)
-		ordered := d.Ordered != nil && d.Ordered()
+		ordered := ordered()
 		b, waiting, ok := q.Round(time.Since(began).Milliseconds(), answers, ordered)
 		if ok || ctx.Err() != nil {
 			return b, ctx.Err()
