@@ -90,6 +90,7 @@ type Status struct {
 	Elections  int   // leaders that were followed since the start
 	Snapshots  int   // received from leaders
 	LastFailed error // why there is no leader
+	Failed     int   // attempts to follow one since the last that succeeded
 }
 
 // Open opens the copy in a directory, or starts one there.
@@ -162,6 +163,7 @@ func (f *Follower) lost(ctx context.Context, err error) {
 	before := f.at.LastFailed
 	had := f.at.Leader
 	f.at.Leader, f.at.Live, f.at.LastFailed = "", false, err
+	f.at.Failed++
 	f.mu.Unlock()
 	if ctx.Err() == nil && (had != "" || before == nil || before.Error() != err.Error()) {
 		f.o.Say(err.Error())
@@ -436,6 +438,7 @@ func (s *session) goLive() {
 	f.mu.Lock()
 	f.at.Leader, f.at.Live, f.at.Epoch, f.at.LastFailed, f.at.Behind = s.address, true, f.current, nil, 0
 	f.at.Elections++
+	f.at.Failed = 0
 	f.since = time.Now()
 	zxid := f.state.Zxid
 	f.mu.Unlock()

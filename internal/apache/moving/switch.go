@@ -319,6 +319,10 @@ func (r *switchRun) begin() (copied *follow.Follower, follows func(context.Conte
 // awaitPoll is the time between two checks.
 const awaitPoll = 20 * time.Millisecond
 
+// checkFailuresMax is how many attempts in a row to follow a leader may fail before -check ends. They last for more than
+// half a minute, which is longer than an election.
+const checkFailuresMax = 20
+
 // await waits until the copy may take over.
 func (r *switchRun) await(ctx context.Context, copied *follow.Follower) error {
 	asked := false
@@ -331,6 +335,8 @@ func (r *switchRun) await(ctx context.Context, copied *follow.Follower) error {
 			return nil
 		case errors.Is(err, switchover.ErrFinal):
 			return err
+		case r.check && s.Failed >= checkFailuresMax:
+			return fmt.Errorf("after %d attempts, %w", s.Failed, err)
 		case errors.Is(err, switchover.ErrUndigested) && !asked:
 			// A session that begins and ends makes transactions, which bring digests.
 			asked = true

@@ -28,10 +28,7 @@ func TestFollowEncrypted(t *testing.T) {
 	ours, others := newIssuer(t, folder, "ours"), newIssuer(t, folder, "others")
 	key := ours.issue(t, "servers", net.IPv4(127, 0, 0, 1))
 	mine := ours.issue(t, "observer", net.IPv4(127, 0, 0, 9))
-	lines := fmt.Sprintf("sslQuorum=true\nssl.quorum.keyStore.location=%s\nssl.quorum.keyStore.type=PEM\nssl.quorum.trustStore.location=%s\nssl.quorum.trustStore.type=PEM\n",
-		key, ours.file)
-	// with netty, which TLS needs
-	e := startServers(t, "3.9.5", 3, lines, "-cp", javaClient(t), "-Dzookeeper.commitLogCount=100000")
+	e := startEncrypted(t, "3.9.5", ours, key, "-Dzookeeper.commitLogCount=100000")
 	right := []string{"-peer-tls-ca", ours.file, "-peer-tls-cert", mine}
 	for _, c := range []struct {
 		says  string
@@ -82,6 +79,52 @@ func TestFollowEncrypted(t *testing.T) {
 	e.start(killed)
 	l.end()
 	runFollower(t, program, e, dir, right...)
+}
+
+// startEncrypted is startServers of three servers that talk TLS among themselves, with a certificate and its issuer's.
+func startEncrypted(t *testing.T, version string, issuer *issuer, cert string, options ...string) *ensemble {
+	t.Helper()
+	lines := fmt.Sprintf("sslQuorum=true\nssl.quorum.keyStore.location=%s\nssl.quorum.keyStore.type=PEM\nssl.quorum.trustStore.location=%s\nssl.quorum.trustStore.type=PEM\n",
+		cert, issuer.file)
+	netty := classPath(t, version) + ":" + javaClient(t) // which 3.9 needs for TLS
+	return startServers(t, version, 3, lines, append([]string{"-cp", netty}, options...)...)
+}
+
+// TestSwitchEncrypted switches servers that talk TLS among themselves, while a client writes. Without their issuer's
+// certificate, the check ends and says why, and nothing is stopped.
+func TestSwitchEncrypted(t *testing.T) { withEach(t, both, switchEncrypted) }
+
+func switchEncrypted(t *testing.T, version string) {
+	program, folder := zooid(t), t.TempDir()
+	ours := newIssuer(t, folder, "ours")
+	e := startEncrypted(t, version, ours, ours.issue(t, "servers", net.IPv4(127, 0, 0, 1)))
+	z := newZooids(t, program, quickLimits)
+	z.seed = true
+	told := startWriter(t, slices.Concat(strings.Split(e.connect(), ","), z.addrs))
+	told.await(100)
+	dir := filepath.Join(t.TempDir(), "copy")
+	right := []string{"-peer-tls-ca", ours.file, "-peer-tls-cert", ours.issue(t, "observer", net.IPv4(127, 0, 0, 1))}
+	var wrong *watched
+	if !testing.Short() {
+		wrong = watch(t, z.switching(e, dir+"-wrong", "-peer-tls-ca", newIssuer(t, folder, "others").file, "-check"))
+	}
+	if out, err := z.switching(e, dir, append(right, "-check")...).CombinedOutput(); err != nil {
+		t.Fatalf("-check: %v\n%s", err, out)
+	}
+	if wrong == nil {
+		// half a minute is too long for CI
+	} else if <-wrong.ended; wrong.cmd.ProcessState.ExitCode() != 1 ||
+		!strings.Contains(wrong.out.text(), "no leader is followed: ") ||
+		!strings.Contains(wrong.out.text(), "certificate signed by unknown authority") {
+		t.Errorf("-check with another issuer: %s\n%s", wrong.state(), wrong.out.text())
+	}
+	told.await(100)
+	out, err := z.switching(e, dir, append(right, "-stop", z.stopping(e, "", ""))...).CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z.serveAlone(e, told, 100)
 }
 
 // An issuer signs certificates.
