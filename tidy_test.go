@@ -31,7 +31,7 @@ const (
 var largePackages = map[string]int{
 	"internal/proof/check": 5300,
 	"internal/tool/cli":    7300,
-	"internal/quorum":      6500,
+	"internal/quorum":      6600,
 	"internal/replica":     9900,
 	"internal/server":      5350,
 	"internal/proof/sim":   9200,

@@ -190,8 +190,8 @@ func (r *inquiryRound) wait(id uint64, format string, a ...any) {
 }
 
 // Round evaluates the other servers' answers, by id, at time now in ms. ordered says that the operator has ordered this
-// server to found an ensemble with those that take part: then it doesn't wait for unknown servers, once a Claim has said
-// so. ok is false while it isn't clear how to begin; waiting then says what is missing.
+// server to found an ensemble with those that take part: once a Claim has said so, it doesn't wait for unknown servers.
+// ok is false while it isn't clear how to begin; waiting then says what is missing.
 func (q *Inquiry) Round(now int64, answers map[uint64]Answer, ordered bool) (b Beginning, waiting []string, ok bool) {
 	if q.belong == nil {
 		q.belong, q.held = map[uint64]bool{}, map[uint64]bool{}

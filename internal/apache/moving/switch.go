@@ -52,7 +52,8 @@ How Apache's servers are stopped; give one of the first two:
                        zooid migrate tail -after '$ZK_AFTER' /var/lib/zookeeper'
   -tails DIR       stop the servers yourself when the command asks for it, and write the output
                    of zooid migrate tail on each server to the file DIR/tail.ID
-  -majority        the tails of a majority are enough; the machines of the others are dead
+  -majority        the tails of a majority are enough; the machines of the others are dead, and
+                   commands for them that hang are ended
   -stopped ID,…    you know that these servers have stopped. It is for servers whose open files
                    or ports can't be checked; their tails are still needed, and a server that
                    shows any sign of running is still refused
@@ -319,8 +320,8 @@ func (r *switchRun) begin() (copied *follow.Follower, follows func(context.Conte
 // awaitPoll is the time between two checks.
 const awaitPoll = 20 * time.Millisecond
 
-// checkFailuresMax is how many attempts in a row to follow a leader may fail before -check ends. They last for more than
-// half a minute, which is longer than an election.
+// checkFailuresMax is how many attempts in a row to follow a leader may fail before -check ends. They last for half a
+// minute, which is longer than an election.
 const checkFailuresMax = 20
 
 // await waits until the copy may take over.

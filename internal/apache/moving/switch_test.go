@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -173,7 +174,7 @@ case $ZK_ID in 1) echo stopped; cat `+dir+`/tail;; 2) cat `+dir+`/tail; echo no 
 	for id := int64(1); id <= 3; id++ {
 		e.Members = append(e.Members, learner.Member{ID: id, Quorum: []string{fmt.Sprintf("h%d:2888", id)}})
 	}
-	tails, err := f.endings(t.Context(), &e, 9)
+	tails, err := f.endings(t.Context(), &e, 9, nil)
 	if err != nil || len(tails) != 1 || tails[1].tail == nil || tails[1].tail.Last != 10 {
 		t.Errorf("%+v, %v", tails, err)
 	}
@@ -196,6 +197,49 @@ case $ZK_ID in 1) echo stopped; cat `+dir+`/tail;; 2) cat `+dir+`/tail; echo no 
 	}
 }
 
+// TestStopMajority: with -majority, a command that hangs isn't waited for once a majority has provably stopped, unless
+// its server still listens.
+func TestStopMajority(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	dir := t.TempDir()
+	f, said := stopping(t, `test $ZK_ID != 3 || { touch `+dir+`/hangs; while test -e `+dir+`/hangs; do sleep 0.1; done; exit 1; }
+cat `+dir+`/tail`)
+	f.majority = true
+	end := []byte{7: 1, 19: 9, 28: 0xff, 0xff, 0xff, 0xf5} // session 1, zxid 9, closeSession
+	tail := printed(t, (&proof.Testimony{Try: f.try, Last: 9, Files: proof.Files{Known: true}}).Line(),
+		files.TailOf(files.Tail{After: 8, Last: 9}, end))
+	if err := os.WriteFile(filepath.Join(dir, "tail"), tail, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stop := &stopPlan{At: 9}
+	for id := int64(1); id <= 3; id++ {
+		stop.Ensemble.Members = append(stop.Ensemble.Members, learner.Member{ID: id, Quorum: []string{"127.0.0.1:1"}})
+	}
+	enough := f.enough(t.Context(), stop)
+	tails, err := f.endings(t.Context(), &stop.Ensemble, 8, enough)
+	if err != nil || len(tails) != 2 || !strings.Contains(said.String(), "enough servers have stopped") ||
+		strings.Contains(said.String(), "after "+stopTimeout.String()) {
+		t.Fatalf("%+v, %v; it says %q", tails, err, said)
+	}
+	if delete(tails, 2); enough(tails) {
+		t.Error("one of three is enough")
+	}
+	tails[2] = tails[1]
+	stop.Ensemble.Members[2].Client = l.Addr().String()
+	if enough(tails) {
+		t.Error("the switch goes on without a server that listens")
+	}
+	f.majority = false
+	if f.enough(t.Context(), stop) != nil {
+		t.Error("without -majority, a majority is enough")
+	}
+}
+
 // TestStopInterrupted: an interruption ends the commands, and is called so.
 func TestStopInterrupted(t *testing.T) {
 	t.Parallel()
@@ -213,7 +257,7 @@ func TestStopInterrupted(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	if tails, err := f.endings(ctx, &e, 9); !errors.Is(err, errInterrupted) {
+	if tails, err := f.endings(ctx, &e, 9, nil); !errors.Is(err, errInterrupted) {
 		t.Errorf("%+v, %v; want %v", tails, err, errInterrupted)
 	}
 }
@@ -316,13 +360,13 @@ func TestTailFiles(t *testing.T) {
 		put(1, this)
 		put(2, b)
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		if tails, err := f.endings(ctx, &e, 9); err == nil {
+		if tails, err := f.endings(ctx, &e, 9, nil); err == nil {
 			t.Errorf("%s is taken: %+v", name, tails)
 		}
 		cancel()
 	}
 	time.AfterFunc(50*time.Millisecond, func() { put(2, this) })
-	if tails, err := f.endings(t.Context(), &e, 9); err != nil || len(tails) != 2 {
+	if tails, err := f.endings(t.Context(), &e, 9, nil); err != nil || len(tails) != 2 {
 		t.Errorf("%+v, %v", tails, err)
 	}
 	for _, want := range []string{"zooid migrate tail -after 0x9/" + string(f.try) + "/h:3888 ",

@@ -15,6 +15,7 @@ import (
 	"github.com/zooid-project/zooid/internal/apache"
 	"github.com/zooid-project/zooid/internal/apache/files"
 	"github.com/zooid-project/zooid/internal/apache/follow"
+	"github.com/zooid-project/zooid/internal/apache/learner"
 	"github.com/zooid-project/zooid/internal/apache/proof"
 	"github.com/zooid-project/zooid/internal/apache/switchover"
 	"github.com/zooid-project/zooid/zk"
@@ -108,16 +109,21 @@ func (r *switchRun) takeOver(ctx context.Context, copied *follow.Follower, end f
 	// From the marked transaction on, so that a tail shows that it is of the log which has it; or from before, if the
 	// copy was cut short.
 	defer r.dropTails()
-	all, err := r.endings(ctx, e, max(min(stop.At, copied.Status().Zxid)-1, 0))
+	all, err := r.endings(ctx, e, max(min(stop.At, copied.Status().Zxid)-1, 0), r.enough(ctx, stop))
 	if err != nil {
 		return nil, err
 	}
 	if err := r.sessionEnded(ctx, copied); err != nil {
 		return nil, err
 	}
-	tails, err := r.proved(e, all, stop.At, stop.Before, proof.Probe(ctx, allPorts(e)))
+	p, err := r.proved(e, all, stop.At, stop.Before, proof.Probe(ctx, allPorts(e)))
 	if err != nil {
 		return nil, err
+	}
+	tails := p.tails
+	r.ended = p.servers
+	for _, text := range p.says {
+		r.says.say(text)
 	}
 	if leader := copied.Status().Leader; leader != "" {
 		return nil, fmt.Errorf("a leader at %s sends transactions again", leader)
@@ -193,12 +199,38 @@ func (r *switchRun) sessionEnded(ctx context.Context, copied *follow.Follower) e
 	}
 }
 
-// proved returns the tails of the servers that have stopped: by a complete proof, or by the operator's word. at is the
-// zxid that mark has returned.
+// enough returns a function that reports whether the endings prove the end of a majority, and none of the other servers
+// answers from here: these are dead, by -majority. It returns nil if all servers must end.
+func (r *switchRun) enough(ctx context.Context, stop *stopPlan) func(map[int64]ending) bool {
+	if !r.majority {
+		return nil
+	}
+	e := &stop.Ensemble
+	return func(all map[int64]ending) bool {
+		now := proof.Probe(ctx, allPorts(e))
+		for i := range e.Members {
+			if _, ended := all[e.Members[i].ID]; !ended && slices.ContainsFunc(ports(&e.Members[i]),
+				func(address string) bool { return now[address] == proof.Open }) {
+				return false
+			}
+		}
+		_, err := r.proved(e, all, stop.At, stop.Before, now)
+		return err == nil
+	}
+}
+
+// A stopProof has what is known of the servers that have stopped.
+type stopProof struct {
+	tails   map[int64]*files.Tail
+	servers []stoppedServer
+	says    []string // for the operator
+}
+
+// proved returns the servers that have stopped: by a complete proof, or by the operator's word. at is the zxid that
+// mark has returned.
 func (r *switchRun) proved(e *follow.Ensemble, all map[int64]ending, at int64,
-	before, after map[string]proof.Port) (map[int64]*files.Tail, error) {
-	tails := map[int64]*files.Tail{}
-	r.ended = nil
+	before, after map[string]proof.Port) (p stopProof, err error) {
+	p.tails = map[int64]*files.Tail{}
 	var runs, lacks error
 	for i := range e.Members {
 		m := &e.Members[i]
@@ -207,12 +239,12 @@ func (r *switchRun) proved(e *follow.Ensemble, all map[int64]ending, at int64,
 			continue
 		}
 		if said := ended.said; said != nil && said.ID != nil && *said.ID != m.ID {
-			return nil, fmt.Errorf("the tail of server %d is from the directory of server %d, by its myid: give zooid migrate tail the dataDir of the server that it is to report on ($ZK_ID)",
+			return p, fmt.Errorf("the tail of server %d is from the directory of server %d, by its myid: give zooid migrate tail the dataDir of the server that it is to report on ($ZK_ID)",
 				m.ID, *said.ID)
 		}
 		joined, err := ended.tail.Has(at)
 		if err != nil {
-			return nil, fmt.Errorf("read the tail of server %d: %w", m.ID, err)
+			return p, fmt.Errorf("read the tail of server %d: %w", m.ID, err)
 		}
 		s := proof.Server{
 			ID: m.ID, Election: m.Election, Others: otherPorts(m), Before: before, After: after, Said: ended.said,
@@ -224,30 +256,32 @@ func (r *switchRun) proved(e *follow.Ensemble, all map[int64]ending, at int64,
 		case len(v.Runs) > 0:
 			runs = errors.Join(runs, fmt.Errorf("server %d was reported stopped, but %v", m.ID, &v))
 		case v.Stopped():
-			tails[m.ID] = ended.tail
-			r.ended = append(r.ended, newStopped(m, before, ended.tail.Last))
-			r.says.say(fmt.Sprintf("server %d has stopped: nobody has its files open, its ports %v are closed, its log goes on from the copy to zxid %#x",
+			p.add(m, before, ended.tail, fmt.Sprintf("server %d has stopped: nobody has its files open, its ports %v are closed, its log goes on from the copy to zxid %#x",
 				m.ID, ports(m), uint64(ended.tail.Last)))
 		case thisTry && slices.Contains(r.word, m.ID):
-			tails[m.ID] = ended.tail
-			r.ended = append(r.ended, newStopped(m, before, ended.tail.Last))
-			r.says.say(fmt.Sprintf("server %d has stopped by the operator's word (-stopped); %v", m.ID, &v))
+			p.add(m, before, ended.tail, fmt.Sprintf("server %d has stopped by the operator's word (-stopped); %v", m.ID, &v))
 		default:
 			lacks = errors.Join(lacks, fmt.Errorf("server %d isn't known to have stopped: %v", m.ID, &v))
 		}
 	}
 	if runs != nil {
-		return nil, runs
+		return p, runs
 	}
-	if _, err := switchover.Proved(e, tails, r.majority); err != nil {
+	if _, err := switchover.Proved(e, p.tails, r.majority); err != nil {
 		if lacks == nil {
-			return nil, err
+			return p, err
 		}
-		return nil, fmt.Errorf("%w\n%w\nIf you know that nothing runs or can start there, confirm it: -stopped with the ids",
+		return p, fmt.Errorf("%w\n%w\nIf you know that nothing runs or can start there, confirm it: -stopped with the ids",
 			lacks, err)
 	}
 	if lacks != nil {
-		r.says.say(lacks.Error())
+		p.says = append(p.says, lacks.Error())
 	}
-	return tails, nil
+	return p, nil
+}
+
+func (p *stopProof) add(m *learner.Member, before map[string]proof.Port, tail *files.Tail, says string) {
+	p.tails[m.ID] = tail
+	p.servers = append(p.servers, newStopped(m, before, tail.Last))
+	p.says = append(p.says, says)
 }

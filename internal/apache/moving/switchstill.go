@@ -99,7 +99,7 @@ func (r *switchRun) stillClosed(ctx context.Context, p *stopPlan) error {
 		return !slices.Contains(serverIDs(unseen), m.ID)
 	})
 	defer r.dropTails()
-	again, err := r.endings(ctx, &e, max(p.At-1, 0))
+	again, err := r.endings(ctx, &e, max(p.At-1, 0), nil)
 	if err != nil {
 		return err
 	}

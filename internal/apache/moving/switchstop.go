@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/apache/files"
@@ -46,33 +45,51 @@ func otherPorts(m *learner.Member) []string {
 	return append(slices.Clone(m.Quorum), m.Client)
 }
 
-// endings stops the servers of an ensemble, and returns their tails after a zxid.
-func (r *switchRun) endings(ctx context.Context, e *follow.Ensemble, after int64) (map[int64]ending, error) {
+// enoughEvery is the time between two checks whether commands that haven't ended must be waited for.
+const enoughEvery = 5 * time.Second
+
+// endings stops the servers of an ensemble, and returns their tails after a zxid. Commands that haven't ended are ended
+// once enough, if not nil, says that the tails that are there are.
+func (r *switchRun) endings(ctx context.Context, e *follow.Ensemble, after int64,
+	enough func(map[int64]ending) bool) (map[int64]ending, error) {
 	if r.tails != "" {
 		return r.collect(ctx, e, after)
 	}
 	if err := os.MkdirAll(filepath.Join(r.words[1], tailsName), 0o700); err != nil {
 		return nil, err
 	}
-	var mu sync.Mutex
-	tails := map[int64]ending{}
-	var wg sync.WaitGroup
+	type result struct {
+		id  int64
+		end ending
+		err error
+	}
+	results := make(chan result)
+	commands, endCommands := context.WithCancel(ctx)
+	defer endCommands()
 	for i := range e.Members {
-		wg.Add(1)
 		go func() {
-			defer wg.Done()
-			m := &e.Members[i]
-			tail, err := r.stopOne(ctx, m, after)
-			if err != nil {
-				r.says.say(fmt.Sprintf("stop server %d: %v", m.ID, err))
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			tails[m.ID] = tail
+			end, err := r.stopOne(commands, &e.Members[i], after)
+			results <- result{e.Members[i].ID, end, err}
 		}()
 	}
-	wg.Wait()
+	check := time.NewTicker(enoughEvery)
+	defer check.Stop()
+	tails := map[int64]ending{}
+	for left := len(e.Members); left > 0; {
+		select {
+		case one := <-results:
+			if left--; one.err != nil {
+				r.says.say(fmt.Sprintf("stop server %d: %v", one.id, one.err))
+				continue
+			}
+			tails[one.id] = one.end
+		case <-check.C:
+			if enough != nil && commands.Err() == nil && enough(tails) {
+				r.says.say("enough servers have stopped: the other commands are ended, and the switch goes on without them (-majority)")
+				endCommands()
+			}
+		}
+	}
 	if ctx.Err() != nil {
 		return nil, errInterrupted
 	}
