@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -34,16 +35,12 @@ const (
 	spaceGrowthShare   = 16
 	// roomPause is how long a write of the log waits before it checks again for room.
 	roomPause = 100 * time.Millisecond
-	// spaceRefuseBytesMax and spaceRefuseShare define the limit: a gigabyte is room for many full
-	// segments and snapshots on a disk of any size, and a small file system never has that much free.
-	spaceRefuseBytesMax = 1 << 30
-	spaceRefuseShare    = 10
 )
 
-// spaceLimits returns the limits of free space on the file systems of the data and log directories:
-// a gigabyte must stay free, or a tenth of the smaller file system if that is less.
+// spaceLimits returns the limits of free space on the file systems of the data and log directories: those of the
+// smaller one.
 func spaceLimits(opt Options) storage.SpaceLimits {
-	limits := storage.SpaceLimits{RefusePercent: -1, RefuseBytes: spaceRefuseBytesMax}
+	limits := storage.SpaceLimitsOf(math.MaxUint64)
 	for _, dir := range []string{opt.DataDir, opt.LogDir} {
 		_, total, err := storage.OS{}.Free(dir)
 		for errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir) {
@@ -51,7 +48,7 @@ func spaceLimits(opt Options) storage.SpaceLimits {
 			_, total, err = storage.OS{}.Free(dir)
 		}
 		if err == nil {
-			limits.RefuseBytes = min(limits.RefuseBytes, max(int64(total/spaceRefuseShare), 1))
+			limits.RefuseBytes = min(limits.RefuseBytes, storage.SpaceLimitsOf(total).RefuseBytes)
 		}
 	}
 	return limits

@@ -63,7 +63,7 @@ func TestSpaceLimits(t *testing.T) {
 	dir := t.TempDir()
 	there := spaceLimits(Options{DataDir: dir, LogDir: dir})
 	later := spaceLimits(Options{DataDir: filepath.Join(dir, "not", "yet"), LogDir: dir})
-	if there != later || there.RefuseBytes <= 0 || there.RefuseBytes > spaceRefuseBytesMax {
+	if there != later || there.RefuseBytes <= 0 || there.RefuseBytes > 1<<30 {
 		t.Errorf("limits %+v and %+v", there, later)
 	}
 }

@@ -13,6 +13,10 @@ const (
 	spaceWarnPercent   = 20
 	spaceRefusePercent = 5
 	spaceRefuseBytes   = 1 << 30
+	// spaceRefuseShare replaces spaceRefuseBytes on a small disk of a server, which never has that much free.
+	spaceRefuseShare = 10
+	// spaceWarnBytes is enough for weeks of writes on a disk of any size: nobody needs a warning above it.
+	spaceWarnBytes = 20 << 30
 
 	// segmentShare is the least number of full-size segments for which the log's disk has room: the
 	// one in use, the next one, one that is being purged, and the space for snapshots.
@@ -100,7 +104,7 @@ func (d *Dir) RoomFor(size int64) error {
 // SpaceLimits are the limits on free space. A zero field means the default, a negative one no
 // limit.
 type SpaceLimits struct {
-	WarnPercent   int   // warn if less than this share is free; default 20
+	WarnPercent   int   // warn if less than this share is free, and less than 20 GiB; default 20
 	RefusePercent int   // refuse writes if less than this share is free, default 5,
 	RefuseBytes   int64 // or less than this number of bytes, default 1 GiB
 	ReserveBytes  int64 // reserved for the log's own needs on a full disk; default 16 MiB, less on a small disk
@@ -123,6 +127,32 @@ func (s SpaceLimits) withDefaults() SpaceLimits {
 	}
 	return s
 }
+
+// SpaceLimitsOf returns a server's limits on a file system of total bytes: it refuses writes if less than 1 GiB is
+// free, room for many full segments and snapshots on a disk of any size, or less than a tenth if that is less.
+func SpaceLimitsOf(total uint64) SpaceLimits {
+	refuse := min(spaceRefuseBytes, max(int64(total/spaceRefuseShare), 1))
+	return SpaceLimits{RefusePercent: -1, RefuseBytes: refuse}.withDefaults()
+}
+
+// Level returns what the limits allow on a file system of total bytes, free of them free, and of filesTotal files (0
+// if it doesn't say), filesFree of which can still be made.
+func (s SpaceLimits) Level(free, total, filesFree, filesTotal uint64) SpaceLevel {
+	switch {
+	case free < s.refuse(total), filesTotal > 0 && filesFree < filesRefuse:
+		return SpaceRefuse
+	case free < min(percent(total, s.WarnPercent), spaceWarnBytes), filesTotal > 0 && filesFree < filesWarn:
+		return SpaceWarn
+	}
+	return SpaceOK
+}
+
+// refuse returns the free bytes below which writes are refused.
+func (s SpaceLimits) refuse(total uint64) uint64 {
+	return max(percent(total, s.RefusePercent), uint64(max(s.RefuseBytes, 0)))
+}
+
+func percent(total uint64, p int) uint64 { return total / 100 * uint64(max(p, 0)) }
 
 // SpaceLevel says what the free space allows.
 type SpaceLevel int
@@ -305,30 +335,18 @@ func (s *space) of(dir string) (SpaceState, error) {
 	if err != nil {
 		return SpaceState{}, fmt.Errorf("free space of %s: %w", dir, err)
 	}
-	percent := func(p int) uint64 { return total / 100 * uint64(max(p, 0)) }
-	limit := max(percent(s.limits.RefusePercent), uint64(max(s.limits.RefuseBytes, 0)))
+	limit := s.limits.refuse(total)
 	state := SpaceState{
 		Free: free, Total: total, Short: free < shortFactor*limit,
 		LogRoom: int64(min(free, 1<<62)) - int64(min(limit, 1<<62)),
-	}
-	switch {
-	case free < limit:
-		state.Level = SpaceRefuse
-	case free < percent(s.limits.WarnPercent):
-		state.Level = SpaceWarn
 	}
 	if state.FilesFree, state.FilesTotal, err = s.fs.Files(dir); err != nil {
 		return SpaceState{}, fmt.Errorf("free files of %s: %w", dir, err)
 	}
 	if state.FilesTotal > 0 {
 		state.Short = state.Short || state.FilesFree < shortFactor*filesRefuse
-		switch {
-		case state.FilesFree < filesRefuse:
-			state.Level = SpaceRefuse
-		case state.FilesFree < filesWarn:
-			state.Level = max(state.Level, SpaceWarn)
-		}
 	}
+	state.Level = s.limits.Level(free, total, state.FilesFree, state.FilesTotal)
 	return state, nil
 }
 

@@ -94,6 +94,28 @@ func TestSpaceDefaults(t *testing.T) {
 	}
 }
 
+// TestSpaceLimitsOf: a server, and doctor with it, refuses and warns by the size of the disk.
+func TestSpaceLimitsOf(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		free, total uint64
+		level       SpaceLevel
+	}{
+		{20 << 30, 4 << 40, SpaceOK}, // little of the disk, and enough
+		{20<<30 - 1, 4 << 40, SpaceWarn},
+		{1 << 30, 4 << 40, SpaceWarn},
+		{1<<30 - 1, 4 << 40, SpaceRefuse},
+		{200 << 20, 1000 << 20, SpaceOK}, // little, and enough of the disk
+		{200<<20 - 1, 1000 << 20, SpaceWarn},
+		{100 << 20, 1000 << 20, SpaceWarn},
+		{100<<20 - 1, 1000 << 20, SpaceRefuse},
+	} {
+		if got := SpaceLimitsOf(c.total).Level(c.free, c.total, 0, 0); got != c.level {
+			t.Errorf("%d of %d bytes: level %d, want %d", c.free, c.total, got, c.level)
+		}
+	}
+}
+
 // TestSpaceLevelsAtTheLimits: the levels change at their limits, of bytes and of files, and not beside them.
 func TestSpaceLevelsAtTheLimits(t *testing.T) {
 	t.Parallel()

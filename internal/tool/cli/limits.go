@@ -75,6 +75,9 @@ func runLimitsList(ctx context.Context, s *shell, a *args) error {
 		list = append(list, limitJSON{p.String(), string(data)})
 	}
 	s.out.Show(list, func() {
+		if len(list) == 0 {
+			s.out.Notef("no limits are set; each server's configuration counts, and limits set sets some for all servers")
+		}
 		for _, l := range list {
 			s.out.Printf("%s %s\n", s.out.Name(l.Of), l.Limits)
 		}

@@ -18,7 +18,7 @@ func TestLimits(t *testing.T) {
 		code     int
 		out, err string // parts of what is printed
 	}{
-		{other, "limits list", 0, "", ""},
+		{other, "limits list", 0, "", "no limits are set"},
 		{other, "limits set /app value=3", exitFailed, "", "only a superuser can set the first limits"},
 		{nobody, "limits set /app value=3", exitFailed, "", "only a superuser can set the first limits"},
 		{super, "limits set /app value=x", exitFailed, "", "value=\"x\""},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/memory"
+	"github.com/zooid-project/zooid/internal/storage"
 )
 
 const (
@@ -21,10 +22,6 @@ const (
 
 	mib = 1 << 20
 	gib = 1 << 30
-	// The server refuses writes, or warns, below these: spaceRefuse, or a share of a small disk.
-	spaceRefuse      = gib
-	spaceRefuseShare = 10
-	spaceWarnPercent = 20
 
 	descriptorsMin = 4096
 	memoryMin      = 256 * mib
@@ -112,16 +109,19 @@ func (e *examination) space() {
 			continue
 		}
 		const do = "free space on it, or give the data a larger disk"
-		percent := s.Free * 100 / s.Total
-		switch refuse := min(uint64(spaceRefuse), s.Total/spaceRefuseShare); {
-		case s.Free < refuse:
+		limits := storage.SpaceLimitsOf(s.Total)
+		switch limits.Level(s.Free, s.Total, 0, 0) {
+		case storage.SpaceRefuse:
 			e.fault(do, "%s: %d MiB of %d MiB are free: the server refuses writes", dir, s.Free/mib, s.Total/mib)
-		case percent < spaceWarnPercent && s.Free < 20*gib:
+		case storage.SpaceWarn:
 			e.warn(do, "%s: %d MiB of %d MiB are free", dir, s.Free/mib, s.Total/mib)
 		}
-		if s.Inodes > 0 && s.InodesFree*100/s.Inodes < 1 {
-			e.fault("remove small files on it", "%s: the file system has no inodes left for new files (%d of %d)", dir,
-				s.InodesFree, s.Inodes)
+		const remove = "remove small files on it"
+		switch limits.Level(s.Total, s.Total, s.InodesFree, s.Inodes) {
+		case storage.SpaceRefuse:
+			e.fault(remove, "%s: the file system has inodes for %d more files only: the server refuses writes", dir, s.InodesFree)
+		case storage.SpaceWarn:
+			e.warn(remove, "%s: the file system has inodes for %d more files only", dir, s.InodesFree)
 		}
 	}
 }
