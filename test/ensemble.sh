@@ -10,6 +10,7 @@ running() { [ -f "$home/$1/pid" ] && kill -0 "$(cat "$home/$1/pid")" 2>/dev/null
 
 case ${1:-} in
 start)
+	umask 077 # the data is nobody else's, as doctor asks
 	mkdir -p "$home"
 	for i in 1 2 3; do
 		mkdir -p "$home/$i"
