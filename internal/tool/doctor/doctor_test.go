@@ -397,7 +397,8 @@ func TestPlanted(t *testing.T) {
 		{"disk filling", false, "space", Warning, "are free",
 			func(s *subject) { s.space(func(v *Space) { v.Free = 15 * gib }) }},
 		{"no inodes", false, "space", Fault, "inodes", func(s *subject) { s.space(func(v *Space) { v.InodesFree = 1 }) }},
-		{"few inodes", false, "space", Warning, "inodes for 100 more", func(s *subject) { s.space(func(v *Space) { v.InodesFree = 100 }) }},
+		{"few inodes", false, "space", Warning, "inodes for 100 more",
+			func(s *subject) { s.space(func(v *Space) { v.InodesFree = 100 }) }},
 		{"few descriptors", false, "descriptors", Warning, "may open 1024 files",
 			func(s *subject) { s.world.OpenFiles = func() int64 { return 1024 } }},
 		{"small control group", false, "memory", Warning, "leave the server", func(s *subject) {
