@@ -32,10 +32,10 @@ var largePackages = map[string]int{
 	"internal/proof/check": 5300,
 	"internal/tool/cli":    7300,
 	"internal/quorum":      6600,
-	"internal/replica":     9900,
+	"internal/replica":     10200,
 	"internal/server":      5350,
 	"internal/proof/sim":   9200,
-	"internal/storage":     6550,
+	"internal/storage":     6600,
 	"internal/tree":        7400,
 	"zk":                   5900,
 }

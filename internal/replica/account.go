@@ -246,6 +246,9 @@ func (o *proposals) bytes() int64 {
 	for _, b := range o.full {
 		n += int64(cap(b))
 	}
+	for _, e := range o.large.entries {
+		n += int64(cap(e.b))
+	}
 	return n
 }
 

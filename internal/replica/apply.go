@@ -88,6 +88,7 @@ func (r *Replica) applyEntry(e quorum.Entry, visit func(*tree.Result)) error {
 func (r *Replica) applied(res *tree.Result, now int64) {
 	r.snapshots.since++
 	r.progress.requests++
+	r.proposals.applied(res.Request, now)
 	r.progress.noteDigest(res.Zxid, r.tree)
 	if r.observe != nil {
 		r.observe(res)

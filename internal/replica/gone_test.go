@@ -89,8 +89,15 @@ func TestRequestsOfTheGone(t *testing.T) {
 // their identities have them.
 func TestGoneAreForgotten(t *testing.T) {
 	t.Parallel()
+	goneAreForgotten(t, 2*batchBytesAim, 1)
+	goneAreForgotten(t, LargeRequestMin, 2)
+}
+
+// goneAreForgotten adds an entry of small requests, or two of large ones, for each of a client that goes and one that
+// stays, and takes as many as stay.
+func goneAreForgotten(t *testing.T, least, takes int) {
 	dropped := 0
-	o := proposals{now: func() int64 { return 0 }, dropped: func(n int) { dropped += n }}
+	o := proposals{now: func() int64 { return 0 }, dropped: func(n int) { dropped += n }, largeFrom: least}
 	ids := []jute.ID{{Scheme: "digest", ID: "ann:hash"}}
 	add := func(cnx int64) {
 		q := tree.Request{
@@ -110,15 +117,18 @@ func TestGoneAreForgotten(t *testing.T) {
 		if cnx == 1 {
 			continue // so that something waits at all times
 		}
-		b, _ := o.take()
-		records := tree.RecordsOf(b[headSize:])
-		for q := (tree.Request{}); records.Next(&q); taken++ {
-			if q.Cnx != 1000 || len(q.Identities) != 1 {
-				t.Fatalf("a request of connection %d with identities %v is taken", q.Cnx, q.Identities)
+		for range takes {
+			b, _ := o.take()
+			records := tree.RecordsOf(b[headSize:])
+			for q := (tree.Request{}); records.Next(&q); taken++ {
+				o.applied(&q, 0)
+				if q.Cnx != 1000 || len(q.Identities) != 1 {
+					t.Fatalf("a request of connection %d with identities %v is taken", q.Cnx, q.Identities)
+				}
 			}
-		}
-		if err := records.Err(); err != nil {
-			t.Fatal(err)
+			if err := records.Err(); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	if taken == 0 || dropped == 0 {

@@ -48,7 +48,10 @@ type Options struct {
 	Secret func() []byte // jute.PasswdSize random bytes
 	// Passwd returns a new session's password, of jute.PasswdSize bytes; if nil, Secret is used.
 	Passwd func(session int64) []byte
-	Kick   func() // tells the quorum that requests or syncs wait; must not block
+	// LargeRequest is the size (bytes) from which on a request takes turns with those of other connections; 0 means
+	// LargeRequestMin.
+	LargeRequest int
+	Kick         func() // tells the quorum that requests or syncs wait; must not block
 	// Vet, if not nil, returns the code to append to a reconfig request; it may block.
 	Vet func(body []byte) jute.Code
 	// MembershipChanged, if not nil, is called after the membership was read; it must
@@ -179,6 +182,7 @@ func New(o Options) *Replica {
 	}
 	r.assemble()
 	r.proposals.now, r.proposals.dropped = o.Now, o.Meters.droppedStale
+	r.proposals.largeFrom = cmp.Or(o.LargeRequest, LargeRequestMin)
 	r.use(o.Tree)
 	r.snapshots.count, r.snapshots.bytes = int64(o.SnapCount), o.SnapBytes
 	r.levels.note()

@@ -188,9 +188,10 @@ func TestFirst(t *testing.T) {
 	want := []string{
 		fmt.Sprintf("1: closeSession of %d", quiet.id), fmt.Sprintf("1: %v of %d", tree.OpAttach, again.id),
 		fmt.Sprintf("1: %v of %d", tree.OpAttach, forwarded.Cnx),
-		fmt.Sprintf("%d: create of %d", entries, writer.id), fmt.Sprintf("%d: closeSession of %d", entries, writer.id),
+		// the second entry is the first of the large ones, which take turns
+		fmt.Sprintf("3: create of %d", writer.id), fmt.Sprintf("3: closeSession of %d", writer.id),
 	}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") || entries < 3 {
+	if strings.Join(got, "\n") != strings.Join(want, "\n") || entries < 5 {
 		t.Errorf("in %d entries:\n%s\nwant\n%s", entries, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

@@ -18,6 +18,11 @@ const (
 	bufferBytesStart = 4 << 10
 	// bufferKeepBytes is the largest buffer that is reused.
 	bufferKeepBytes = 256 << 10
+	// LargeRequestMin is the size (bytes) from which on a request, with its identities, takes turns with those of other
+	// connections (largeLane).
+	LargeRequestMin = 64 << 10
+	// largeBytesAim is batchBytesAim for entries with such requests.
+	largeBytesAim = 256 << 10
 	// spareBuffers is how many buffers are kept: one for the entry being filled, and one for the entry
 	// being written.
 	spareBuffers = 2
@@ -32,7 +37,8 @@ const digestSize = 16
 // proposals holds stamped requests, encoded and in order, already in the form of log entries: requests of this server's
 // clients and, on a leader, requests that followers forward.
 type proposals struct {
-	waiting atomic.Bool // something can be taken
+	waiting   atomic.Bool // something can be taken
+	largeFrom int         // LargeRequestMin, unless a test has another one
 
 	mu    sync.Mutex
 	first []byte   // the entry that is taken before all others
@@ -41,20 +47,24 @@ type proposals struct {
 	spare [][]byte // buffers for later entries, at most spareBuffers
 	lastN int      // size of the entry taken last
 	now   func() int64
-	since int64 // now (ns) when the oldest request not yet taken arrived, or time of the last take that left some
+	large largeLane
+	// inFlight bounds the large entries that are taken; counts is whether it holds any.
+	inFlight largeInFlight
+	counts   atomic.Bool
+	since    int64 // now (ns) when the oldest request not yet taken arrived, or time of the last take that left some
 
 	firstSince int64 // now (ns) when the oldest request in first arrived
 
-	took   int64              // number of entries taken, not counting first ones
+	took   int64              // number of entries taken, not counting first and large ones
 	stale  map[int64]struct{} // cnxs of clients that are gone, whose requests are dropped
 	staleQ []staleUntil       // the connections in stale, in the order in which they went
 	// dropped is called with the number of requests dropped.
 	dropped func(n int)
 }
 
-// A staleUntil is a connection whose client is gone, and the number (see took) of the last entry
-// that may hold requests of it.
-type staleUntil struct{ cnx, entry int64 }
+// A staleUntil is a connection whose client is gone, and the numbers (see proposals.took and large.took) of the last
+// entries that may hold requests of it.
+type staleUntil struct{ cnx, entry, large int64 }
 
 // headSize is the size of an entry's head, before the requests.
 var headSize = len(appendHead(nil, 0, 0, 0))
@@ -65,7 +75,7 @@ func appendHead(b []byte, time int64, index, digest uint64) []byte {
 	return tree.AppendBatchHeader(b, time)
 }
 
-// add appends one request, which it copies.
+// add appends a request of the server itself, which it copies.
 func (o *proposals) add(req *tree.Request) {
 	o.mu.Lock()
 	o.cur = tree.AppendRecord(o.room(), req)
@@ -78,6 +88,10 @@ func (o *proposals) add(req *tree.Request) {
 func (o *proposals) addRecords(records []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	var large []byte
+	if o.large.concerns(records, o.largeFrom) {
+		records, large = o.large.split(records, o.largeFrom)
+	}
 	for len(records) > 0 {
 		o.cur = o.room()
 		head, rest := records, []byte(nil)
@@ -87,6 +101,11 @@ func (o *proposals) addRecords(records []byte) {
 		o.cur = append(o.cur, head...)
 		records = rest
 		o.seal()
+	}
+	if len(large) > 0 {
+		o.begin()
+		o.large.add(large, o.last())
+		o.waiting.Store(true)
 	}
 }
 
@@ -118,17 +137,22 @@ func (o *proposals) waits(now int64) int64 {
 	if o.first != nil {
 		waited = now - o.firstSince
 	}
-	if len(o.full) > 0 || o.cur != nil {
+	if len(o.full) > 0 || o.cur != nil || len(o.large.entries) > 0 {
 		waited = max(waited, now-o.since)
 	}
 	return waited
 }
 
-// room returns the entry being filled, a new one if necessary.
-func (o *proposals) room() []byte {
-	if o.cur == nil && len(o.full) == 0 {
+// begin notes the time if nothing waits but first requests.
+func (o *proposals) begin() {
+	if o.cur == nil && len(o.full) == 0 && len(o.large.entries) == 0 {
 		o.since = o.now()
 	}
+}
+
+// room returns the entry being filled, a new one if necessary.
+func (o *proposals) room() []byte {
+	o.begin()
 	if n := len(o.spare); o.cur == nil && n > 0 {
 		o.cur, o.spare = appendHead(o.spare[n-1][:0], 0, 0, 0), o.spare[:n-1]
 	}
@@ -151,11 +175,8 @@ func (o *proposals) seal() {
 func (o *proposals) drop(cnx int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	last := o.took + int64(len(o.full))
-	if o.cur != nil {
-		last++
-	}
-	if last == o.took {
+	last := o.last()
+	if last == o.took && len(o.large.entries) == 0 {
 		if o.first == nil {
 			return // nothing waits
 		}
@@ -165,7 +186,16 @@ func (o *proposals) drop(cnx int64) {
 		o.stale = map[int64]struct{}{}
 	}
 	o.stale[cnx] = struct{}{}
-	o.staleQ = append(o.staleQ, staleUntil{cnx, last})
+	o.staleQ = append(o.staleQ, staleUntil{cnx, last, o.large.took + int64(len(o.large.entries))})
+}
+
+// last returns the number of the newest entry that isn't first or large.
+func (o *proposals) last() int64 {
+	last := o.took + int64(len(o.full))
+	if o.cur != nil {
+		last++
+	}
+	return last
 }
 
 // without returns the taken entry b without the requests of clients that are gone, and forgets
@@ -180,7 +210,7 @@ func (o *proposals) without(b []byte) []byte {
 		o.dropped(dropped)
 	}
 	n := 0
-	for n < len(o.staleQ) && o.staleQ[n].entry <= o.took {
+	for n < len(o.staleQ) && o.staleQ[n].entry <= o.took && o.staleQ[n].large <= o.large.took {
 		delete(o.stale, o.staleQ[n].cnx)
 		n++
 	}
@@ -208,28 +238,53 @@ func (o *proposals) take() (b []byte, waited int64) {
 
 // takeOne takes one entry, which may turn out empty; mu is held.
 func (o *proposals) takeOne() (b []byte, waited int64) {
-	now, first := o.now(), o.first != nil
-	if first {
-		b, o.first, waited = o.first, nil, now-o.firstSince
-	} else if waited, o.since = now-o.since, now; len(o.full) > 0 {
-		b, o.full = o.full[0], o.full[1:]
-	} else {
-		b, o.cur = o.cur, nil
+	now, small := o.now(), len(o.full) > 0 || o.cur != nil
+	first := o.first != nil
+	large := !first && o.large.comesNext(o.took, small) && !o.inFlight.full(now)
+	if !first && (small || large) {
+		waited, o.since = now-o.since, now
 	}
-	if !first {
-		o.lastN = len(b)
-		if b != nil {
-			o.took++
-		}
+	switch {
+	case first:
+		b, o.first, waited = o.first, nil, now-o.firstSince
+	case large:
+		b = o.large.take()
+	case len(o.full) > 0:
+		b, o.full = o.full[0], o.full[1:]
+		o.tookSmall(b)
+	case o.cur != nil:
+		b, o.cur = o.cur, nil
+		o.tookSmall(b)
 	}
 	if b != nil && len(o.staleQ) > 0 {
 		b = o.without(b)
 	}
-	if o.first == nil && len(o.full) == 0 && o.cur == nil {
+	if large {
+		o.inFlight.note(b, now)
+		o.counts.Store(o.inFlight.bytes > 0)
+	}
+	if o.first == nil && len(o.full) == 0 && o.cur == nil && len(o.large.entries) == 0 {
 		o.waiting.Store(false)
 		o.stale, o.staleQ = nil, nil
 	}
 	return b, waited
+}
+
+// applied is called for each request that is applied.
+func (o *proposals) applied(q *tree.Request, now int64) {
+	if !o.counts.Load() {
+		return
+	}
+	o.mu.Lock()
+	o.inFlight.applied(q, now)
+	o.counts.Store(o.inFlight.bytes > 0)
+	o.mu.Unlock()
+}
+
+// tookSmall records that an entry of small requests was taken.
+func (o *proposals) tookSmall(b []byte) {
+	o.took++
+	o.lastN, o.large.turn = len(b), true
 }
 
 // reuse takes back the memory of an entry that is no longer used.
@@ -249,5 +304,7 @@ func (o *proposals) clear() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.first, o.full, o.cur, o.stale, o.staleQ = nil, nil, nil, nil, nil
+	o.large, o.inFlight = largeLane{}, largeInFlight{}
+	o.counts.Store(false)
 	o.waiting.Store(false)
 }

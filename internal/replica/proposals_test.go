@@ -19,7 +19,7 @@ func TestBatchesAreBounded(t *testing.T) {
 	record := func(seq int64, size int) tree.Request {
 		return tree.Request{Op: jute.OpSetData, Session: 1, Cnx: 1, Seq: seq, Identities: ids, Body: make([]byte, size)}
 	}
-	o := proposals{now: func() int64 { return 0 }}
+	o := proposals{now: func() int64 { return 0 }, largeFrom: LargeRequestMin}
 	seq, largest := int64(0), 0
 	add := func(sizes ...int) {
 		var block []byte
@@ -42,7 +42,7 @@ func TestBatchesAreBounded(t *testing.T) {
 	for range 3 {
 		seq++
 		q := record(seq, 2<<20)
-		o.add(&q)
+		o.addRecords(tree.AppendRecord(nil, &q))
 	}
 	next, batches := int64(1), 0
 	for b, _ := o.take(); b != nil; b, _ = o.take() {
@@ -52,6 +52,7 @@ func TestBatchesAreBounded(t *testing.T) {
 		}
 		records := tree.RecordsOf(b[headSize:])
 		for q := (tree.Request{}); records.Next(&q); next++ {
+			o.applied(&q, 0)
 			if q.Seq != next || !slices.Equal(q.Identities, ids) || !bytes.Equal(q.Body, make([]byte, len(q.Body))) {
 				t.Fatalf("request %d where %d belongs", q.Seq, next)
 			}

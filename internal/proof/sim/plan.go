@@ -53,6 +53,7 @@ type Plan struct {
 	Old       []int // servers that begin with an older version
 	Ruled     bool  // servers have a rule for the ids of a scheme: see rules
 	Changing  bool  // disks are also lost while the membership changes
+	Large     int   // size in bytes from which on requests take turns with others; 0 for the default
 	Quotas    bool  // hard limits are enforced, and a client is a keeper
 	Watchful  bool  // clients watch many paths
 	Hurried   bool  // changes of membership wait for new servers for a moment only
@@ -241,6 +242,9 @@ func NewPlanOf(name string, seed uint64, seconds int) Plan {
 	}
 	if r := dice(seed, "links"); f.name == narrow || f.share > 0 && chance(r, 20) {
 		p.Queue, p.Stream = pick(r, 4<<10, 16<<10), pick(r, 100*millisecond, second, 3*second)
+	}
+	if r := dice(seed, "large requests"); chance(r, 30) {
+		p.Large = pick(r, 60, 100, 140)
 	}
 	if r := dice(seed, "restore"); f.name == restoring || p.Quotas && chance(r, 50) || f.share > 0 && chance(r, 15) {
 		p.drawRestores(r)

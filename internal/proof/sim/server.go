@@ -328,7 +328,8 @@ func (l *life) replicaOptions(dir *storage.Dir, state *tree.Tree, treeOptions tr
 			return treeload.Tree(meta, snap, treeOptions)
 		},
 		Now: s.monotonic, Wall: s.wall, Secret: l.secret, Kick: l.stepSoon, Observe: l.record.observe, Vet: l.vet,
-		Panicked: func(e quorum.Entry, cause any, about string) error { return quorum.Panicked(dir, e, cause, about) },
+		LargeRequest: plan.Large,
+		Panicked:     func(e quorum.Entry, cause any, about string) error { return quorum.Panicked(dir, e, cause, about) },
 	}
 }
 

@@ -1,0 +1,170 @@
+package replica
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// laneLeast is the size of a large request here.
+const laneLeast = 1000
+
+func newLaneProposals() *proposals {
+	return &proposals{now: func() int64 { return 0 }, dropped: func(int) {}, largeFrom: laneLeast}
+}
+
+// takeRequests returns the requests of the next entry, as applied; nil if there is none.
+func (o *proposals) takeRequests(t *testing.T) (requests []tree.Request) {
+	t.Helper()
+	b, _ := o.take()
+	if b == nil {
+		return nil
+	}
+	records := tree.RecordsOf(b[headSize:])
+	for q := (tree.Request{}); records.Next(&q); {
+		o.applied(&q, 0)
+		q.Identities = slices.Clone(q.Identities)
+		requests = append(requests, q)
+	}
+	if err := records.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return requests
+}
+
+// TestLargeRequestsTakeTurns: however many large requests wait, another connection's small request is in the next entry
+// but one, and the large ones go on meanwhile.
+func TestLargeRequestsTakeTurns(t *testing.T) {
+	t.Parallel()
+	o := newLaneProposals()
+	for seq := range int64(10) {
+		o.addRecords(tree.AppendRecord(nil, &tree.Request{Cnx: 1, Seq: seq, Body: make([]byte, largeBytesAim)}))
+	}
+	var got []int64
+	for seq := int64(1); len(got) < 20; seq++ {
+		o.addRecords(tree.AppendRecord(nil, &tree.Request{Cnx: 2, Seq: seq}))
+		for range 2 {
+			for _, q := range o.takeRequests(t) {
+				got = append(got, q.Cnx)
+			}
+		}
+	}
+	for i := 2; i < len(got); i++ {
+		if got[i] == got[i-1] {
+			t.Fatalf("the connections' turns: %v", got)
+		}
+	}
+}
+
+// TestLargeLaneKeepsOrder adds requests of all sizes, several at once, and takes entries in between: each connection's
+// come in its order, with its identities, and none is lost, unless its client is gone: then none comes.
+func TestLargeLaneKeepsOrder(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		o := newLaneProposals()
+		const cnxs = 4
+		var added, taken [cnxs]int64
+		gone := [cnxs]bool{}
+		take := func() bool {
+			all := o.takeRequests(t)
+			for _, q := range all {
+				if taken[q.Cnx]++; q.Seq != taken[q.Cnx] || gone[q.Cnx] || q.Identities[0].ID != fmt.Sprint(q.Cnx) {
+					t.Fatalf("seed %d: request %d of connection %d with %v, gone: %t; want %d", seed, q.Seq, q.Cnx,
+						q.Identities, gone[q.Cnx], taken[q.Cnx])
+				}
+			}
+			return all != nil
+		}
+		for range 200 {
+			switch n := r.IntN(20); {
+			case n < 12:
+				var records []byte
+				last := int64(-1)
+				for range 1 + r.IntN(4) {
+					cnx := r.Int64N(cnxs)
+					if gone[cnx] {
+						continue
+					}
+					added[cnx]++
+					size := []int{0, 100, laneLeast - 100, laneLeast, 3000, largeBytesAim, batchBytesAim}[r.IntN(r.IntN(7)+1)]
+					q := tree.Request{
+						Op: jute.OpSetData, Cnx: cnx, Seq: added[cnx], Body: make([]byte, size),
+						Identities: []jute.ID{{Scheme: "digest", ID: fmt.Sprint(cnx)}},
+					}
+					if last == cnx {
+						records = tree.AppendNextRecord(records, &q)
+					} else {
+						records = tree.AppendRecord(records, &q)
+					}
+					last = cnx
+				}
+				o.addRecords(records)
+			case n == 12 && r.IntN(10) == 0:
+				cnx := r.Int64N(cnxs)
+				gone[cnx] = true
+				o.drop(cnx)
+			default:
+				take()
+			}
+		}
+		for take() {
+		}
+		for cnx := range added {
+			if !gone[cnx] && taken[cnx] != added[cnx] {
+				t.Fatalf("seed %d: %d of %d requests of connection %d came", seed, taken[cnx], added[cnx], cnx)
+			}
+		}
+		if o.waiting.Load() || len(o.large.behind) > 0 || o.stale != nil {
+			t.Fatalf("seed %d: something is left: %v, stale %v", seed, o.large.behind, o.stale)
+		}
+	}
+}
+
+// TestLargeInFlightAreBounded: large requests are taken up to a bound, and small ones still; more once some are
+// applied, or if nothing was applied for long, or if the leader changes.
+func TestLargeInFlightAreBounded(t *testing.T) {
+	t.Parallel()
+	o, now := newLaneProposals(), int64(0)
+	o.now = func() int64 { return now }
+	large := tree.Request{Cnx: 1, Body: make([]byte, largeBytesAim)}
+	const bound = largeInFlightMax / largeBytesAim
+	for range 5 * bound {
+		large.Seq++
+		o.addRecords(tree.AppendRecord(nil, &large))
+	}
+	take := func(want int, when string) {
+		t.Helper()
+		n := 0
+		for b, _ := o.take(); b != nil; b, _ = o.take() {
+			n++
+		}
+		if n != want {
+			t.Errorf("%d entries are taken %s, want %d", n, when, want)
+		}
+	}
+	take(bound, "at once")
+	o.addRecords(tree.AppendRecord(nil, &tree.Request{Cnx: 1, Seq: large.Seq + 1}))
+	o.addRecords(tree.AppendRecord(nil, &tree.Request{Cnx: 2}))
+	take(1, "of small requests")
+	for range 3 {
+		o.applied(&large, now)
+		o.applied(&tree.Request{Cnx: 3, Body: large.Body}, now)
+	}
+	take(3, "when three are applied")
+	now += largeInFlightPatience - 1
+	take(0, "while the leader may yet come to it")
+	now++
+	take(bound, "when nothing was applied for long")
+	o.clear()
+	large.Seq++
+	o.addRecords(tree.AppendRecord(nil, &large))
+	take(1, "under another leader")
+	if o.applied(&large, now); o.counts.Load() || len(o.inFlight.of) > 0 {
+		t.Errorf("%v is left", o.inFlight)
+	}
+}
