@@ -320,6 +320,7 @@ func TestHeardUnderAnotherID(t *testing.T) {
 		}
 		w = newInquiryWorld()
 		w.start(2, Holding{}).Heard = []uint64{was}
+		w.round(2, true) // its claim says so from now on
 		if w.round(2, true); w.begun[2].Founding == nil {
 			t.Errorf("by an order it begins with %+v", w.begun[2])
 		}
