@@ -13,7 +13,7 @@ import (
 
 var (
 	wholeClaim = Claim{
-		Life: 1, JoinsOnly: true, Ordered: true, Known: true, Follows: 2,
+		Life: 1, JoinsOnly: true, Ordered: true, Known: true, Misses: true, Follows: 2,
 		Holds:   Holding{Lineage: 3, Index: 4, Term: 5, Digest: 6, Zxid: 7, Znodes: 8},
 		Members: []Member{{ID: 9, Addrs: []string{"a:1", "b"}}, {ID: 10, Observer: true}}, Level: 11,
 	}
@@ -28,7 +28,7 @@ const holdingHex = "0000000000000003" + "0000000000000004" + "0000000000000005" 
 
 // TestAnswerBytes: servers of other versions read these bytes.
 func TestAnswerBytes(t *testing.T) {
-	const claim = "01" + "0000000000000001" + "07" + "0000000000000002" + holdingHex + "0002" +
+	const claim = "01" + "0000000000000001" + "0f" + "0000000000000002" + holdingHex + "0002" +
 		"0000000000000009" + "00" + "02" + "0003613a31" + "000162" + "000000000000000a" + "01" + "00" + "0000000b"
 	const founding = "0000000000000014" + "0000000000000015" + holdingHex + "0002" + "0000000000000016" +
 		"0000000000000017" + "0002" + "0000000000000016" + "0000000000000018" + "0000000000000017" + "0000000000000019" +
