@@ -110,8 +110,8 @@ func TestDuplicateIDIsKeptOut(t *testing.T) {
 	if err := <-ended; err == nil {
 		t.Error("the duplicate was let in")
 	}
-	if list, err := os.ReadDir(duplicate.DataDir); err != nil || len(list) > 0 {
-		t.Errorf("the duplicate left %v, %v", list, err)
+	if list, err := os.ReadDir(duplicate.DataDir); err != nil || len(list) != 1 || list[0].Name() != "heard.kept" {
+		t.Errorf("the duplicate left %v, %v, want what it has heard of the ensemble", list, err)
 	}
 }
 
