@@ -89,13 +89,12 @@ func TestRequestsOfTheGone(t *testing.T) {
 // their identities have them.
 func TestGoneAreForgotten(t *testing.T) {
 	t.Parallel()
-	goneAreForgotten(t, 2*batchBytesAim, 1)
-	goneAreForgotten(t, LargeRequestMin, 2)
+	goneAreForgotten(t, 2*batchBytesAim)
+	goneAreForgotten(t, LargeRequestMin)
 }
 
-// goneAreForgotten adds an entry of small requests, or two of large ones, for each of a client that goes and one that
-// stays, and takes as many as stay.
-func goneAreForgotten(t *testing.T, least, takes int) {
+// goneAreForgotten adds an entry for a client that goes and one for a client that stays, and takes one.
+func goneAreForgotten(t *testing.T, least int) {
 	dropped := 0
 	o := proposals{now: func() int64 { return 0 }, dropped: func(n int) { dropped += n }, largeFrom: least}
 	ids := []jute.ID{{Scheme: "digest", ID: "ann:hash"}}
@@ -117,18 +116,16 @@ func goneAreForgotten(t *testing.T, least, takes int) {
 		if cnx == 1 {
 			continue // so that something waits at all times
 		}
-		for range takes {
-			b, _ := o.take()
-			records := tree.RecordsOf(b[headSize:])
-			for q := (tree.Request{}); records.Next(&q); taken++ {
-				o.applied(&q, 0)
-				if q.Cnx != 1000 || len(q.Identities) != 1 {
-					t.Fatalf("a request of connection %d with identities %v is taken", q.Cnx, q.Identities)
-				}
+		b, _ := o.take()
+		records := tree.RecordsOf(b[headSize:])
+		for q := (tree.Request{}); records.Next(&q); taken++ {
+			o.applied(&q, 0)
+			if q.Cnx != 1000 || len(q.Identities) != 1 {
+				t.Fatalf("a request of connection %d with identities %v is taken", q.Cnx, q.Identities)
 			}
-			if err := records.Err(); err != nil {
-				t.Fatal(err)
-			}
+		}
+		if err := records.Err(); err != nil {
+			t.Fatal(err)
 		}
 	}
 	if taken == 0 || dropped == 0 {

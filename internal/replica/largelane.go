@@ -10,6 +10,7 @@ type largeLane struct {
 	entries []largeEntry
 	behind  map[int64]int // by connection: entries with requests of it
 	took    int64         // number of entries taken
+	lastN   int           // size of the entry taken last
 	turn    bool          // small requests were taken last
 }
 
@@ -63,15 +64,15 @@ func recordsWhere(records []byte, belongs []bool, want bool) []byte {
 func (l *largeLane) add(records []byte, after int64) {
 	for len(records) > 0 {
 		var head []byte
-		head, records = tree.CutRecords(records, largeBytesAim)
+		head, records = tree.CutRecords(records, batchBytesAim)
 		l.append(head, after)
 	}
 }
 
 func (l *largeLane) append(records []byte, after int64) {
 	n := len(l.entries)
-	if n == 0 || len(l.entries[n-1].b)+len(records) > largeBytesAim {
-		b := make([]byte, 0, headSize+len(records))
+	if n == 0 || len(l.entries[n-1].b)+len(records) > batchBytesAim {
+		b := make([]byte, 0, max(headSize+len(records), l.lastN))
 		l.entries = append(l.entries, largeEntry{b: appendHead(b, 0, 0, 0)})
 		n++
 	}
@@ -104,6 +105,6 @@ func (l *largeLane) take() []byte {
 		}
 	}
 	l.took++
-	l.turn = false
+	l.turn, l.lastN = false, len(e.b)
 	return e.b
 }

@@ -42,7 +42,7 @@ func TestLargeRequestsTakeTurns(t *testing.T) {
 	t.Parallel()
 	o := newLaneProposals()
 	for seq := range int64(10) {
-		o.addRecords(tree.AppendRecord(nil, &tree.Request{Cnx: 1, Seq: seq, Body: make([]byte, largeBytesAim)}))
+		o.addRecords(tree.AppendRecord(nil, &tree.Request{Cnx: 1, Seq: seq, Body: make([]byte, batchBytesAim)}))
 	}
 	var got []int64
 	for seq := int64(1); len(got) < 20; seq++ {
@@ -91,7 +91,7 @@ func TestLargeLaneKeepsOrder(t *testing.T) {
 						continue
 					}
 					added[cnx]++
-					size := []int{0, 100, laneLeast - 100, laneLeast, 3000, largeBytesAim, batchBytesAim}[r.IntN(r.IntN(7)+1)]
+					size := []int{0, 100, laneLeast - 100, laneLeast, 3000, batchBytesAim / 4, batchBytesAim}[r.IntN(r.IntN(7)+1)]
 					q := tree.Request{
 						Op: jute.OpSetData, Cnx: cnx, Seq: added[cnx], Body: make([]byte, size),
 						Identities: []jute.ID{{Scheme: "digest", ID: fmt.Sprint(cnx)}},
@@ -131,8 +131,8 @@ func TestLargeInFlightAreBounded(t *testing.T) {
 	t.Parallel()
 	o, now := newLaneProposals(), int64(0)
 	o.now = func() int64 { return now }
-	large := tree.Request{Cnx: 1, Body: make([]byte, largeBytesAim)}
-	const bound = largeInFlightMax / largeBytesAim
+	large := tree.Request{Cnx: 1, Body: make([]byte, batchBytesAim*3/4)} // two don't fit in an entry
+	const bound = largeInFlightMax/(batchBytesAim*3/4) + 1
 	for range 5 * bound {
 		large.Seq++
 		o.addRecords(tree.AppendRecord(nil, &large))
@@ -151,11 +151,11 @@ func TestLargeInFlightAreBounded(t *testing.T) {
 	o.addRecords(tree.AppendRecord(nil, &tree.Request{Cnx: 1, Seq: large.Seq + 1}))
 	o.addRecords(tree.AppendRecord(nil, &tree.Request{Cnx: 2}))
 	take(1, "of small requests")
-	for range 3 {
+	for range 2 {
 		o.applied(&large, now)
 		o.applied(&tree.Request{Cnx: 3, Body: large.Body}, now)
 	}
-	take(3, "when three are applied")
+	take(2, "when two are applied")
 	now += largeInFlightPatience - 1
 	take(0, "while the leader may yet come to it")
 	now++

@@ -21,8 +21,6 @@ const (
 	// LargeRequestMin is the size (bytes) from which on a request, with its identities, takes turns with those of other
 	// connections (largeLane).
 	LargeRequestMin = 64 << 10
-	// largeBytesAim is batchBytesAim for entries with such requests.
-	largeBytesAim = 256 << 10
 	// spareBuffers is how many buffers are kept: one for the entry being filled, and one for the entry
 	// being written.
 	spareBuffers = 2
