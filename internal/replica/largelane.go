@@ -2,10 +2,10 @@ package replica
 
 import "github.com/zooid-project/zooid/internal/tree"
 
-// A largeLane holds proposals with large requests. Its entries take turns with the others, so that a client that sends
-// a megabyte at a time delays others by one of its requests, however many of them wait. The requests of a connection
-// stay in order: a small one that follows a large one of its connection waits here as well, and an entry isn't taken
-// before the small requests that were there when it came.
+// A largeLane holds proposals with large requests. Its entries take turns with the others: however many large requests
+// wait, other clients' small ones wait for one entry of them, and for what is in flight (largeInFlight). The requests
+// of a connection stay in order: a small one that follows a large one of its connection waits here as well, and an
+// entry isn't taken before the small requests that were there when it came.
 type largeLane struct {
 	entries []largeEntry
 	behind  map[int64]int // by connection: entries with requests of it

@@ -466,21 +466,28 @@ func TestOwnLine(t *testing.T) {
 	}
 }
 
+// twoSetAside stops three servers, and has the data of two of them set aside.
+func twoSetAside(t *testing.T) *Ensemble {
+	t.Helper()
+	e := layOutOnly(t, Options{Servers: 3})
+	startThem(t, e.Servers...)
+	oneTree(t, nil, e.Servers...)
+	for _, s := range e.Servers {
+		s.Stop()
+	}
+	for _, s := range e.Servers[1:] {
+		s.zooid(t, "recover", "-set-aside", "-cluster", s.cluster(t), "-why", "a mistake", s.config())
+	}
+	return e
+}
+
 // TestJoinsOnly: servers whose data was set aside, and empty ones that nothing permits to begin, found no ensemble.
 func TestJoinsOnly(t *testing.T) {
 	hurtful(t)
 	t.Parallel()
 	t.Run("set aside", func(t *testing.T) {
 		t.Parallel()
-		e := layOutOnly(t, Options{Servers: 3})
-		startThem(t, e.Servers...)
-		oneTree(t, nil, e.Servers...)
-		for _, s := range e.Servers {
-			s.Stop()
-		}
-		for _, s := range e.Servers[1:] {
-			s.zooid(t, "recover", "-set-aside", "-cluster", s.cluster(t), "-why", "a mistake", s.config())
-		}
+		e := twoSetAside(t)
 		startThem(t, e.Servers[1:]...)
 		noneServes(t, "its data was set aside", e.Servers[1:]...)
 		for _, s := range e.Servers[1:] {

@@ -161,14 +161,8 @@ func TestGoneForGood(t *testing.T) {
 func TestSetAsideCutShort(t *testing.T) {
 	hurtful(t)
 	t.Parallel()
-	e := layOutOnly(t, Options{Servers: 3})
-	startThem(t, e.Servers...)
-	oneTree(t, nil, e.Servers...)
-	for _, s := range e.Servers {
-		s.Stop()
-	}
+	e := twoSetAside(t)
 	for _, s := range e.Servers[1:] {
-		s.zooid(t, "recover", "-set-aside", "-cluster", s.cluster(t), "-why", "a mistake", s.config())
 		for _, dir := range s.dirs() { // as it was before the last file was moved
 			folders, err := filepath.Glob(filepath.Join(dir, "aside-*"))
 			if err != nil || len(folders) != 1 {
