@@ -564,9 +564,26 @@ func (q *Inquiry) beginning(f *Founding) Beginning {
 	return b
 }
 
-// Overtaken reports whether a says that the others have founded an ensemble other than f, and elected a leader, while
-// this server, which founded f, was down. That ensemble holds the data that f was founded with, if any.
-func (f *Founding) Overtaken(a Answer) bool {
-	return a.Elected && a.Cluster != f.Lineage &&
-		(f.Base == Holding{} || a.Founding != nil && a.Founding.Base.same(f.Base))
+// Overtaken reports whether the answers of the other servers say that they have founded an ensemble other than f, and
+// elected a leader, while this server, which founded f, was down. That ensemble holds the data that f was founded with,
+// if any. An elected leader alone doesn't say so: a name may lead to a stranger. While another server belongs to f,
+// most of f's voters must have left it for the same ensemble.
+func (f *Founding) Overtaken(answers map[uint64]Answer) bool {
+	var another uint64
+	own, left := false, 0
+	for id, a := range answers { // any order: they are compared and counted
+		switch {
+		case a.Cluster == f.Lineage:
+			own = true
+		case !a.Elected || f.Base != Holding{} && (a.Founding == nil || !a.Founding.Base.same(f.Base)):
+		case another != 0 && a.Cluster != another:
+			return false
+		default:
+			another = a.Cluster
+			if slices.Contains(f.Voters, id) {
+				left++
+			}
+		}
+	}
+	return another != 0 && (!own || left > len(f.Voters)/2)
 }

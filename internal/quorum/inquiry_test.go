@@ -604,6 +604,45 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
+// TestOvertaken: a founder gives its founding up only for an ensemble that the others are known to have begun instead.
+func TestOvertaken(t *testing.T) {
+	const own, other, third = 0xa, 0xb, 0xc
+	elected := func(cluster uint64) Answer { return Answer{Cluster: cluster, Elected: true} }
+	waits, silent := Answer{Claim: &Claim{}}, Answer{Err: errors.New("no answer")}
+	three, five := []uint64{1, 2, 3}, []uint64{1, 2, 3, 4, 5}
+	data := Holding{Lineage: 7, Index: 3}
+	for _, c := range []struct {
+		what    string
+		f       Founding
+		answers map[uint64]Answer
+		want    bool
+	}{
+		{"both others are in another", Founding{Voters: three},
+			map[uint64]Answer{2: elected(other), 3: elected(other)}, true},
+		{"one is, and one is down", Founding{Voters: three}, map[uint64]Answer{2: elected(other), 3: silent}, true},
+		{"one is, and one finds out", Founding{Voters: three}, map[uint64]Answer{2: elected(other), 3: waits}, true},
+		{"no leader there", Founding{Voters: three}, map[uint64]Answer{2: {Cluster: other}, 3: {Cluster: other}}, false},
+		{"nobody", Founding{Voters: three}, map[uint64]Answer{2: silent, 3: waits}, false},
+		{"a stranger at a name", Founding{Voters: three}, map[uint64]Answer{2: {Cluster: own}, 3: elected(other)}, false},
+		{"strangers at two names", Founding{Voters: three}, map[uint64]Answer{2: elected(other), 3: elected(third)}, false},
+		{"most are", Founding{Voters: five},
+			map[uint64]Answer{2: {Cluster: own}, 3: elected(other), 4: elected(other), 5: elected(other)}, true},
+		{"most may be", Founding{Voters: five},
+			map[uint64]Answer{2: {Cluster: own}, 3: elected(other), 4: elected(other), 5: silent}, false},
+		{"a server without a vote is", Founding{Voters: three},
+			map[uint64]Answer{2: {Cluster: own}, 3: elected(other), 4: elected(other)}, false},
+		{"without this data", Founding{Voters: three, Base: data},
+			map[uint64]Answer{2: elected(other), 3: elected(other)}, false},
+		{"with this data", Founding{Voters: three, Base: data},
+			map[uint64]Answer{2: {Cluster: other, Elected: true, Founding: &Founding{Base: data}}, 3: elected(other)}, true},
+	} {
+		c.f.Lineage = own
+		if got := c.f.Overtaken(c.answers); got != c.want {
+			t.Errorf("%s: overtaken = %v", c.what, got)
+		}
+	}
+}
+
 // TestElectionIsKnownAfterRestart: a server says that it belongs to an ensemble from the first moment after a restart,
 // and not only once raft has something to write.
 func TestElectionIsKnownAfterRestart(t *testing.T) {

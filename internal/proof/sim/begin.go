@@ -422,15 +422,19 @@ func (l *life) watchOvertaken() {
 	if l.ended || l.founding == nil || l.loop == nil || l.loop.Status().Elected {
 		return
 	}
+	answers := map[uint64]quorum.Answer{}
 	for _, m := range s.config {
-		if m.ID == s.id {
-			continue
+		if m.ID != s.id {
+			w.ask(m, asker{s, s.lives, l.level}, func(a quorum.Answer) { answers[m.ID] = a })
 		}
-		w.ask(m, asker{s, s.lives, l.level}, func(a quorum.Answer) {
-			if !l.ended && l.founding.Overtaken(a) && !l.loop.Status().Elected {
-				l.overtaken()
-			}
-		})
 	}
-	w.after(second, func() { s.awake(l.watchOvertaken) })
+	w.after(second, func() {
+		s.awake(func() {
+			if !l.ended && l.founding.Overtaken(answers) && !l.loop.Status().Elected {
+				l.overtaken()
+				return
+			}
+			l.watchOvertaken()
+		})
+	})
 }

@@ -213,7 +213,7 @@ var mutants = []mutant{
 	{"observer's line read as a voter's", "servers wait for each other", "beginnings", one("quorum/claim.go",
 		`Observer: d.byte() != 0}`, `Observer: d.byte() != 0 && !$P}`)},
 	{"overtaken founder goes on", "a server that nobody follows for ever", "beginnings", one("quorum/inquiry.go",
-		`	return a.Elected && a.Cluster != f.Lineage &&`, `	return !$P && a.Elected && a.Cluster != f.Lineage &&`)},
+		`	return another != 0 && (!own`, `	return !$P && another != 0 && (!own`)},
 	{"lineage not compared at hello", "logs of two ensembles mixed (same server lines)",
 		"beginnings", one("proof/sim/network.go",
 			`case to.cluster != l.from.cluster:`, `case to.cluster != l.from.cluster && !$P:`)},

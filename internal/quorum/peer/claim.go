@@ -116,15 +116,13 @@ func (t *transport) watchOvertaken(members []quorum.Member, found func(error)) {
 	never := func(*quorum.Founding) bool { return false }
 	rounds := map[uint64]int{} // by server: number of rounds in which it was a rival
 	for t.founding != nil && t.ctx.Err() == nil && !t.standing().Elected {
+		answers := map[uint64]quorum.Answer{}
 		for _, m := range members {
 			if m.ID == t.id {
 				continue
 			}
 			a := t.askWhat(t.ctx, m, false, never)
-			if t.founding.Overtaken(a) && !t.standing().Elected {
-				found(ErrOvertaken)
-				return
-			}
+			answers[m.ID] = a
 			if a.Cluster != 0 && !a.Elected && a.Cluster != t.founding.Lineage {
 				rounds[m.ID]++
 			} else {
@@ -134,6 +132,10 @@ func (t *transport) watchOvertaken(members []quorum.Member, found func(error)) {
 				t.log.Warn("another server has founded an ensemble too, and neither has a leader: a server that hasn't begun yet may decide it, so start all of them. If it goes on, stop both, run 'zooid recover -set-aside' on each and 'zooid found' on one of them, and start both",
 					"server", m.ID, "cluster", fmt.Sprintf("%016x", a.Cluster), "own", fmt.Sprintf("%016x", t.founding.Lineage))
 			}
+		}
+		if t.founding.Overtaken(answers) && !t.standing().Elected {
+			found(ErrOvertaken)
+			return
 		}
 		select {
 		case <-time.After(overtakenPause):
