@@ -28,6 +28,8 @@ type cluster struct {
 	said    uint64
 	late    map[[2]uint64][]func()            // frames on draining that are kept back, by link; nil if none are
 	spoil   func(message, file []byte) []byte // changes a snapshot on its way, and returns the message
+	slow    bool                              // snapshots wait in streams
+	streams []func()
 }
 
 // A node is one server: its Loop, its disk, what it applied, and its Shell.
@@ -431,19 +433,25 @@ func (b *node) Visit(announcement []byte) {
 }
 
 func (b *node) SendSnapshot(to, index uint64, message []byte) {
-	err := fmt.Errorf("no link to %d", to)
-	if b.linked(to) {
-		err = b.stream(b.c.nodes[to], index, message)
+	snap, err := b.dir.OpenSnapshot(index)
+	send := func() {
+		if err == nil {
+			err = fmt.Errorf("no link to %d", to)
+			if b.linked(to) {
+				err = b.stream(b.c.nodes[to], snap, message)
+			}
+			snap.Close()
+		}
+		b.post(func() { b.loop.Handle(Event{Kind: EventSent, From: to, Err: err}) })
 	}
-	b.post(func() { b.loop.Handle(Event{Kind: EventSent, From: to, Err: err}) })
+	if b.c.slow {
+		b.c.streams = append(b.c.streams, send)
+		return
+	}
+	send()
 }
 
-func (b *node) stream(o *node, index uint64, message []byte) error {
-	snap, err := b.dir.OpenSnapshot(index)
-	if err != nil {
-		return err
-	}
-	defer snap.Close()
+func (b *node) stream(o *node, snap *storage.Snapshot, message []byte) error {
 	w, err := o.dir.ReceiveSnapshot()
 	if err != nil {
 		return err
@@ -467,7 +475,9 @@ func (b *node) WriteSnapshot(meta storage.Meta, image Image) {
 	b.post(func() { b.loop.Handle(Event{Kind: EventWritten, Meta: meta, Bytes: n, Err: err}) })
 }
 
-func (b *node) Purge(keep int) { Purge(b.dir, keep, slog.New(slog.DiscardHandler)) }
+func (b *node) Purge(keep int, needed uint64) {
+	Purge(b.dir, keep, needed, slog.New(slog.DiscardHandler))
+}
 
 func (b *node) Beside(work func()) (wait func()) { return work }
 

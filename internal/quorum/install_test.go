@@ -95,6 +95,73 @@ func TestUnfitForASnapshot(t *testing.T) {
 	}
 }
 
+// TestSlowSnapshot: a server gets a snapshot over a slow network. The leader takes several meanwhile, and keeps the log
+// that the server needs to go on from the one it gets; once it has caught up, that log is removed.
+func TestSlowSnapshot(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, 2, 3)
+	lead := c.leader()
+	behind := c.nodes[lead.id%3+1]
+	c.crash(behind.id)
+	lead.snapshot = 1
+	said := uint64(0)
+	write := func() (first uint64) {
+		for range 20 {
+			said++
+			lead.mine, lead.waiting = []uint64{said}, slices.Repeat([]uint64{said}, 2000)
+			c.step(1)
+		}
+		first, _ = lead.dir.Log().FirstIndex()
+		return first
+	}
+	c.slow = true
+	write()
+	c.restart(behind.id)
+	c.step(30)
+	if len(c.streams) != 1 {
+		t.Fatalf("%d snapshots are under way", len(c.streams))
+	}
+	sent := lead.loop.snap.sent[behind.id]
+	if first := write(); first > sent+1 {
+		t.Fatalf("the log begins at %d; the snapshot under way is at %d", first, sent)
+	}
+	if newest, _ := lead.dir.NewestSnapshot(); newest.Index < sent+10 {
+		t.Fatalf("the newest snapshot is at %d, the one under way at %d: nothing is shown", newest.Index, sent)
+	}
+	c.streams[0]()
+	c.step(30)
+	if len(c.streams) != 1 {
+		t.Errorf("another snapshot is sent")
+	}
+	c.agreed(int(said))
+	if first := write(); first < sent+10 {
+		t.Errorf("the log still begins at %d; everyone has what the snapshot at %d has", first, sent)
+	}
+}
+
+// TestSlowSnapshotFails: a snapshot doesn't arrive. Nobody needs the log after it any more.
+func TestSlowSnapshotFails(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, 2, 3)
+	lead := c.leader()
+	sent := lead.loop.snap.sent
+	sent[2], sent[3] = 1, 1
+	lead.loop.Handle(Event{Kind: EventSent, From: 2, Err: errOdd})
+	lead.loop.Handle(Event{Kind: EventSent, From: 3})
+	if _, waits := sent[2]; waits || sent[3] != 1 {
+		t.Errorf("the log is kept for %v", sent)
+	}
+	sent[9] = 1 // it was a member
+	if after := sent.needed(lead.loop, lead.loop.applied); after != 0 || len(sent) > 0 {
+		t.Errorf("the log after %d is kept, for %v", after, sent)
+	}
+	follower := c.others(lead)[0]
+	follower.loop.snap.sent[lead.id] = 1 // it led
+	if after := follower.loop.snap.sent.needed(follower.loop, follower.loop.applied+9); after != 0 {
+		t.Errorf("a follower keeps the log after %d", after)
+	}
+}
+
 // TestSnapshotsHeldAgain brings a server whose state machine is busy two snapshots. Both wait for it. The first one
 // begins another call of the state machine, for which the second one waits in its turn; it isn't lost.
 func TestSnapshotsHeldAgain(t *testing.T) {

@@ -205,6 +205,7 @@ func (l *Loop) Handle(e Event) {
 		status := raft.SnapshotFinish
 		if e.Err != nil {
 			status = raft.SnapshotFailure
+			delete(l.snap.sent, e.From)
 		}
 		l.node.ReportSnapshot(e.From, status)
 	}
@@ -298,7 +299,9 @@ func (l *Loop) send(m *pb.Message) {
 			l.node.ReportSnapshot(m.GetTo(), raft.SnapshotFailure) // raft tries again
 			return
 		}
-		l.shell.SendSnapshot(m.GetTo(), m.GetSnapshot().GetMetadata().GetIndex(), slices.Clone(b))
+		index := m.GetSnapshot().GetMetadata().GetIndex()
+		l.snap.sent[m.GetTo()] = index
+		l.shell.SendSnapshot(m.GetTo(), index, slices.Clone(b))
 		return
 	}
 	if cap(b) <= FrameKeepBytes {

@@ -79,7 +79,7 @@ func NewLoop(o LoopOptions) (*Loop, error) {
 // assemble makes the parts, and gives each the parts that it uses.
 func (l *Loop) assemble() {
 	v := &l.view
-	l.tasks.view = v
+	l.tasks.view, l.snap.sent = v, sent{}
 	l.writes.view, l.writes.tasks = v, &l.tasks
 	l.leadership.view, l.leadership.drains = v, &l.drains
 	l.joining = joining{view: v, after: l.o.JoinedAfter, onJoined: l.o.OnJoined}

@@ -36,9 +36,9 @@ type Shell interface {
 	// WriteSnapshot writes an image to a snapshot file and closes the image. When it
 	// is done, this server gets EventWritten.
 	WriteSnapshot(meta storage.Meta, image Image)
-	// Purge removes all snapshots but the newest keep, and the log that only those needed.
-	// It runs concurrently with the loop.
-	Purge(keep int)
+	// Purge removes all snapshots but the newest keep, and the log that only those needed. A member
+	// may need the log after an entry, 0 if none does. Purge runs concurrently with the loop.
+	Purge(keep int, needed uint64)
 	// Beside starts work, possibly on another goroutine. The caller meanwhile does
 	// independent work, then calls wait, which returns when work is done.
 	Beside(work func()) (wait func())

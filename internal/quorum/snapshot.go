@@ -15,6 +15,7 @@ type snapshots struct {
 	wanted   bool   // a member that needs a snapshot isn't in the newest one's membership
 	began    uint64 // tick when the last snapshot began
 	retryAt  uint64 // after a failure: tick before which no other snapshot is tried
+	sent     sent
 }
 
 // snapshotRetryTicks is the pause after a failed snapshot. Most likely the disk is full,
@@ -67,13 +68,38 @@ func (s *snapshots) written(l *Loop, e Event) {
 	}
 	l.log.Info("snapshot written", "index", e.Meta.Index, "zxid", zxid, "bytes", e.Bytes)
 	l.tell(func() { l.state.SnapshotDone(e.Meta, e.Bytes) })
-	l.shell.Purge(l.o.SnapshotsKept)
+	l.shell.Purge(l.o.SnapshotsKept, s.sent.needed(l, e.Meta.Index))
+}
+
+// sent are the snapshots that were sent to members: by member, the index. A member needs the log after its snapshot
+// until it has caught up: without it, one that takes longer to receive and load a snapshot than the leader to write a
+// few would get one after another, for ever.
+type sent map[uint64]uint64
+
+// needed returns the entry after which the log is needed, or 0, and forgets the members that have all entries up to
+// index. If this server doesn't lead, nobody waits for its snapshots.
+func (s sent) needed(l *Loop, index uint64) (after uint64) {
+	match := map[uint64]uint64{}
+	if l.node.IsLeader() {
+		for _, f := range l.node.Followers() {
+			match[f.ID] = f.Match
+		}
+	}
+	for id, snapshot := range s { // any order: the least is returned
+		has, member := match[id]
+		if !member || has >= index {
+			delete(s, id)
+		} else if has = max(has, snapshot); after == 0 || has < after {
+			after = has
+		}
+	}
+	return after
 }
 
 // Purge does the work of a Shell's Purge and returns when it is done. If an error makes the
 // log unusable, the loop finds it at its next tick.
-func Purge(dir *storage.Dir, keep int, log *slog.Logger) {
-	if _, _, err := dir.Purge(keep); err != nil {
+func Purge(dir *storage.Dir, keep int, needed uint64, log *slog.Logger) {
+	if _, _, err := dir.Purge(keep, needed); err != nil {
 		log.Error("old snapshots and log segments could not be removed; the disk fills up if this persists", "err", err)
 	}
 }

@@ -37,8 +37,8 @@ func (s *diskShell) DropPeer(uint64)                            {}
 func (s *diskShell) AnnounceSkips([]byte)                       {}
 func (s *diskShell) Visit([]byte)                               {}
 func (s *diskShell) Beside(work func()) func()                  { return work }
-func (s *diskShell) Purge(keep int) {
-	s.later = append(s.later, func() { quorum.Purge(s.dir, keep, slog.New(slog.DiscardHandler)) })
+func (s *diskShell) Purge(keep int, needed uint64) {
+	s.later = append(s.later, func() { quorum.Purge(s.dir, keep, needed, slog.New(slog.DiscardHandler)) })
 }
 
 func (s *diskShell) WriteSnapshot(meta storage.Meta, image quorum.Image) {
@@ -110,7 +110,7 @@ func (s *diskShell) step() {
 		s.t.Fatal(err)
 	}
 	if state.Short {
-		quorum.Purge(s.dir, 3, slog.New(slog.DiscardHandler))
+		quorum.Purge(s.dir, 3, 0, slog.New(slog.DiscardHandler))
 		if state, err = s.dir.SpaceState(); err != nil {
 			s.t.Fatal(err)
 		}

@@ -107,7 +107,7 @@ func (seen *spaceSeen) pause() time.Duration {
 func (s *diskSpace) look(before spaceSeen) spaceSeen {
 	state, err := s.dir.SpaceState()
 	if err == nil && state.Short {
-		quorum.Purge(s.dir, s.opt.SnapshotsKept, s.log)
+		quorum.Purge(s.dir, s.opt.SnapshotsKept, 0, s.log)
 		state, err = s.dir.SpaceState()
 	}
 	logged := s.dir.Log().Stats().AppendBytes

@@ -76,7 +76,7 @@ func snapshotAndPurge(t *testing.T, d *Dir, index uint64) {
 	if err := errors.Join(w.WriteChunk([]byte("x")), w.Commit()); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := d.Purge(2); err != nil {
+	if _, _, err := d.Purge(2, 0); err != nil {
 		t.Error(err)
 	}
 }

@@ -96,7 +96,7 @@ func (c *contract) snapshot() {
 	_, err = c.mem.CreateSnapshot(c.snap, cs, nil)
 	c.must(err)
 	if c.rng.IntN(2) == 0 {
-		_, n, err := c.d.Purge(1)
+		_, n, err := c.d.Purge(1, 0)
 		c.must(err)
 		if first, _ := c.d.Log().FirstIndex(); n > 0 {
 			c.purged = true

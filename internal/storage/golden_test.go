@@ -100,7 +100,7 @@ func TestFileSystemCalls(t *testing.T) {
 	g.op("append 4 entries of 300 bytes: more than half full, a spare is made", g.append(2, 4, 300))
 	g.op("append 2 entries of 300 bytes: the next segment", g.append(6, 2, 300))
 	g.op("snapshot at 7", g.snapshot(7))
-	g.op("purge: the first segment becomes a spare", func() error { _, _, err := g.d.Purge(1); return err })
+	g.op("purge: the first segment becomes a spare", func() error { _, _, err := g.d.Purge(1, 0); return err })
 	g.op("append 3 entries of 500 bytes", g.append(8, 3, 500))
 	g.op("append 3 entries of 500 bytes: the purged segment is used again", g.append(11, 3, 500))
 	g.op("read an entry no longer in memory", func() error { _, err := g.d.Log().Entries(8, 9, 1000); return err })

@@ -240,7 +240,7 @@ func (s *script) step() {
 	case k < 35:
 		s.snapshot()
 	case k < 37:
-		_, _, s.err = s.dir.Purge(1 + s.rng.IntN(2))
+		_, _, s.err = s.dir.Purge(1+s.rng.IntN(2), 0)
 	case k < 38:
 		s.install()
 	default:

@@ -29,7 +29,7 @@ func TestRealDisk(t *testing.T) {
 			m = takeRealSnapshot(t, d, m, i-1)
 		}
 	}
-	if _, n, err := d.Purge(2); err != nil || n == 0 {
+	if _, n, err := d.Purge(2, 0); err != nil || n == 0 {
 		t.Fatalf("purged %d segments: %v", n, err)
 	}
 	if diff := m.differs(d) + m.snapshotDiffers(d); diff != "" {

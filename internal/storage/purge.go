@@ -15,13 +15,21 @@ const SnapshotsKept = 3
 // space.
 const KeepAll = math.MaxInt
 
+// A server that gets a snapshot from this one needs the log that grows meanwhile. It gets that over the same network
+// and onto the same disk, so it only ever catches up if that log isn't many times as large as the snapshot.
+const (
+	catchUpShare  = 4        // of the newest snapshot's size: so much log is kept for it
+	catchUpLogMin = 64 << 20 // bytes of log that are kept for it, however small the snapshot is
+)
+
 // Purge removes all but the newest keep verified snapshots, and the log segments that only have
-// entries up to the oldest snapshot kept. If keep is less than 1, it means SnapshotsKept. If space
-// is short (SpaceState.Short), Purge keeps only one snapshot, whatever keep is. Snapshots that have
-// not been verified since Open are read and verified first; a damaged one does not count. Purge may
-// take seconds, but delays an Append only for as long as one removal takes. It returns how many
-// snapshots and segments it removed.
-func (d *Dir) Purge(keep int) (snapshots, segments int, err error) {
+// entries up to the oldest snapshot kept. If keep is less than 1, it means SnapshotsKept. Another
+// server may need the log after an entry; 0 means that none does. It is kept for that as well, within
+// bounds. If space is short (SpaceState.Short), Purge keeps only one snapshot and no log for others,
+// whatever keep is. Snapshots that have not been verified since Open are read and verified first; a
+// damaged one does not count. Purge may take seconds, but delays an Append only for as long as one
+// removal takes. It returns how many snapshots and segments it removed.
+func (d *Dir) Purge(keep int, needed uint64) (snapshots, segments int, err error) {
 	if keep < 1 {
 		keep = SnapshotsKept
 	}
@@ -31,7 +39,7 @@ func (d *Dir) Purge(keep int) (snapshots, segments int, err error) {
 		return 0, 0, err
 	}
 	if state, err := d.look(); err == nil && (state.Short || d.lacksRoom()) {
-		keep = 1
+		keep, needed = 1, 0
 	}
 	if keep == KeepAll {
 		return 0, 0, nil
@@ -46,8 +54,30 @@ func (d *Dir) Purge(keep int) (snapshots, segments int, err error) {
 			return snapshots, 0, d.log.fail(err)
 		}
 	}
+	if needed != 0 && needed < oldest {
+		d.mu.Lock()
+		room := max(catchUpShare*d.snapshotSize, catchUpLogMin)
+		d.mu.Unlock()
+		oldest = d.log.within(room, needed, oldest)
+	}
 	segments, err = d.log.purge(oldest)
 	return snapshots, segments, d.log.fail(err)
+}
+
+// within returns the entry up to which the log may be removed so that it still has those after needed, if the segments
+// kept for these, which end at or below index, take no more than room bytes.
+func (l *Log) within(room int64, needed, index uint64) uint64 {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for _, s := range slices.Backward(l.segments) {
+		if s.last > index {
+			continue
+		}
+		if room -= int64(s.size); s.last <= needed || room < 0 {
+			return s.last
+		}
+	}
+	return needed
 }
 
 // newestVerified returns the indexes of up to n verified snapshots, newest first.

@@ -120,7 +120,7 @@ func TestNoRoomAlike(t *testing.T) {
 				if _, err := log.Entries(1, 2, 1000); err != nil {
 					t.Errorf("read while the log waits: %v", err)
 				}
-				if _, _, err := n.d.Purge(1); err != nil {
+				if _, _, err := n.d.Purge(1, 0); err != nil {
 					t.Errorf("purge while the log waits: %v", err)
 				}
 				if n.waits == 3 {
@@ -349,7 +349,7 @@ func TestSnapshotTakesReserve(t *testing.T) {
 	if err := write(10 * sectorSize); err != nil {
 		t.Fatalf("a small snapshot on a full disk: %v", err)
 	}
-	if _, removed, err := n.d.Purge(1); err != nil || removed == 0 {
+	if _, removed, err := n.d.Purge(1, 0); err != nil || removed == 0 {
 		t.Fatalf("purge: %d segments, %v", removed, err)
 	}
 	if state, err := n.d.SpaceState(); err != nil || !n.d.space.held {

@@ -254,7 +254,7 @@ func TestPurgeKeepsWhatIsNeeded(t *testing.T) {
 	}
 	memory.Damage(d.snapshotPath(50), func(b []byte) []byte { b[len(b)/2] ^= 1; return b })
 	d = mustOpen(t, smallOptions(memory, 3))
-	snapshots, segments, err := d.Purge(3)
+	snapshots, segments, err := d.Purge(3, 0)
 	if err != nil || segments == 0 {
 		t.Fatalf("purged %d snapshots, %d segments: %v", snapshots, segments, err)
 	}
@@ -273,8 +273,42 @@ func TestPurgeKeepsWhatIsNeeded(t *testing.T) {
 	if n := len(d.Log().spares.ready); n == 0 {
 		t.Error("no purged segment is kept to be written again")
 	}
-	if again, n, err := d.Purge(3); again+n != 0 || err != nil {
+	if again, n, err := d.Purge(3, 0); again+n != 0 || err != nil {
 		t.Errorf("a second purge removed %d, %d: %v", again, n, err)
+	}
+}
+
+// TestPurgeKeepsTheLogForAnother: the log that another server needs is kept with the one newest snapshot, but not more
+// of it than that server can ever catch up with, and none while space is short.
+func TestPurgeKeepsTheLogForAnother(t *testing.T) {
+	t.Parallel()
+	memory := NewMemFS()
+	d := filled(t, memory, 60)
+	takeSnapshot(t, d, 60, []byte{1})
+	first := func() uint64 {
+		first, err := d.Log().FirstIndex()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return first
+	}
+	if _, segments, err := d.Purge(1, 40); err != nil || segments == 0 || first() > 41 || first() < 20 {
+		t.Fatalf("%d segments are removed, the log begins at %d; it is needed from 41 on: %v", segments, first(), err)
+	}
+	segment := int64(d.Log().segments[0].size)
+	before := first()
+	for room := segment * int64(len(d.Log().segments)); room >= 0; room -= segment {
+		if index := d.log.within(room, 40, 60); index < before-1 || index > 60 || room == 0 && index < 55 {
+			t.Errorf("within %d bytes the log is removed up to %d", room, index)
+		} else {
+			before = index + 1
+		}
+	}
+	if before == first() {
+		t.Error("however little room there is, all is kept")
+	}
+	if _, segments, err := d.Purge(1, 0); err != nil || segments == 0 || first() <= 41 {
+		t.Errorf("nobody needs it: %d segments are removed, the log begins at %d: %v", segments, first(), err)
 	}
 }
 
@@ -287,7 +321,7 @@ func TestKeepAll(t *testing.T) {
 		takeSnapshot(t, d, i, []byte{byte(i)})
 	}
 	before := namesOf(memory)
-	if snapshots, segments, err := d.Purge(KeepAll); snapshots+segments != 0 || err != nil ||
+	if snapshots, segments, err := d.Purge(KeepAll, 0); snapshots+segments != 0 || err != nil ||
 		!slices.Equal(before, namesOf(memory)) {
 		t.Errorf("it removed %d snapshots, %d segments: %v", snapshots, segments, err)
 	}
@@ -299,7 +333,7 @@ func TestRefusals(t *testing.T) {
 	memory := NewMemFS()
 	d := filled(t, memory, 40)
 	takeSnapshot(t, d, 30, []byte("x"))
-	if _, _, err := d.Purge(1); err != nil {
+	if _, _, err := d.Purge(1, 0); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(smallOptions(memory, 2)); err == nil || !strings.Contains(err.Error(), "another process") {
@@ -485,7 +519,7 @@ func TestPurgeHoldsUpNoAppend(t *testing.T) {
 		inside++
 		add()
 	}
-	if snapshots, segments, err := d.Purge(1); snapshots != 1 || segments == 0 || err != nil {
+	if snapshots, segments, err := d.Purge(1, 0); snapshots != 1 || segments == 0 || err != nil {
 		t.Errorf("purge: %d snapshots, %d segments, %v", snapshots, segments, err)
 	}
 	if inside < 4 {

@@ -23,7 +23,7 @@ func twoDirs(t *testing.T, purged bool) *MemFS {
 	}
 	if purged {
 		takeSnapshot(t, d, 20, []byte("x"))
-		if _, segments, err := d.Purge(1); err != nil || segments == 0 {
+		if _, segments, err := d.Purge(1, 0); err != nil || segments == 0 {
 			t.Fatalf("%d segments purged, %v", segments, err)
 		}
 	}

@@ -47,6 +47,7 @@ type host struct {
 	stoodTo int64 // when its loop turns again, or did, after a long Apply or loading a snapshot
 	heldTo  int64 // when it works again, or did
 	wantsTo int64 // until then it has waited for a snapshot, or does
+	lagging bool  // its Apply took long, and it has received no snapshot since
 
 	diverged  bool            // its state was made to differ
 	twistedAt uint64          // by this entry
@@ -59,6 +60,7 @@ type host struct {
 	config    []quorum.Member // the members that its configuration names
 	begun     bool            // it has a log
 	cluster   uint64          // of its data, if it has begun
+	elected   uint64          // the lineage of the elected leader whose entry it applied last
 	wiped     bool            // its disk was replaced, and it has not joined again yet
 	replaced  bool            // its disk was replaced, and its vote doesn't count again yet
 	// countsFrom is the entry from which the vote of a replaced server that votes
@@ -557,7 +559,7 @@ func (l *life) lookAtSpace(led bool) {
 			l.full = state.Level == storage.SpaceRefuse
 			l.rep.Space(state, l.loop.Status().Needed)
 			if state.Short {
-				l.Purge(l.w.plan.SnapshotsKept)
+				l.Purge(l.w.plan.SnapshotsKept, 0)
 			}
 		} else if err := l.dir.Log().Err(); err == nil && !l.s.disk.failing(err) {
 			l.w.trace(0x11)
@@ -662,8 +664,8 @@ func (l *life) WriteSnapshot(meta storage.Meta, image quorum.Image) {
 }
 
 // Purge implements quorum.Shell.
-func (l *life) Purge(keep int) {
-	l.besideLoop(func() { quorum.Purge(l.dir, keep, l.w.logger(l.s.id)) })
+func (l *life) Purge(keep int, needed uint64) {
+	l.besideLoop(func() { quorum.Purge(l.dir, keep, needed, l.w.logger(l.s.id)) })
 }
 
 // besideLoop does work on the disk a little later, if the server lives until then.

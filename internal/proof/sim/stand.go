@@ -18,7 +18,7 @@ func (l *life) pass() {
 	if d == 0 {
 		return
 	}
-	s.drag = 0
+	s.drag, s.lagging = 0, true
 	l.w.stats.LongApplies++
 	l.elapsed += d
 	s.ahead += d

@@ -106,7 +106,9 @@ func (t *transfer) size() int64 {
 func (t *transfer) next() {
 	took := int64(float64(t.size()) / streamRate)
 	if slow := t.l.w.plan.Stream; slow > 0 {
-		took = slow / streamParts
+		if took = slow / streamParts; t.to.lagging { // one snapshot is excused, not one after another
+			t.to.heldTo = max(t.to.heldTo, t.l.w.now+took)
+		}
 	}
 	t.moved = t.l.w.now
 	t.l.w.after(took, t.arrive)
@@ -156,7 +158,7 @@ func (t *transfer) arrive() {
 			w.stats.Deposed++
 		}
 		peer.hear(quorum.Event{Kind: quorum.EventSnapshot, From: s.id, Data: t.message, File: t.into.SnapshotWriter})
-		t.into = nil
+		t.into, t.to.lagging = nil, false
 		t.end(nil)
 	}
 }

@@ -338,4 +338,4 @@ func (p *Peer) Visit(announcement []byte) { p.transport.visit(announcement) }
 func (p *Peer) WriteSnapshot(meta storage.Meta, image quorum.Image) { p.writer.start(meta, image) }
 
 // Purge implements Shell.
-func (p *Peer) Purge(keep int) { p.writer.purge(keep) }
+func (p *Peer) Purge(keep int, needed uint64) { p.writer.purge(keep, needed) }

@@ -29,8 +29,8 @@ func (w *snapshotWriter) start(meta storage.Meta, image quorum.Image) {
 
 // purge removes snapshots and log that are no longer needed. Unlinking a hundred
 // megabytes takes milliseconds; clients would wait for that on the loop's goroutine.
-func (w *snapshotWriter) purge(keep int) {
-	w.wg.Go(func() { quorum.Purge(w.dir, keep, w.log) })
+func (w *snapshotWriter) purge(keep int, needed uint64) {
+	w.wg.Go(func() { quorum.Purge(w.dir, keep, needed, w.log) })
 }
 
 // close stops a snapshot under way, and waits for it and for a purge to end.
