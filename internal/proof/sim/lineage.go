@@ -48,6 +48,9 @@ func (d *descent) follows(l *life, e quorum.Entry) bool {
 		founded = l.founding.Term
 	}
 	first := e.Term <= founded
+	if !first {
+		l.s.elected = cluster
+	}
 	switch {
 	case d.lineage == 0:
 		d.lineage = cluster
@@ -204,7 +207,7 @@ func (w *World) toldLate(v *life) {
 	}
 	for _, o := range w.servers {
 		if p := o.life; p != nil && p.loop != nil && p.founding != nil && p.founding.Lineage == f.Lineage &&
-			p.joinedIn < v.rounds[0] && !w.cut(s.index, o.index) && !o.paused() && !s.paused() && !o.dark.on() &&
+			p.joinedIn < v.rounds[0] && w.uncut(s.index, o.index, v.rounds[0]) && !o.paused() && !s.paused() && !o.dark.on() &&
 			!o.unnamed.on() && !o.astray.on() && proves(s, o) {
 			w.fail("L5: server %d, a founder of lineage %016x, waits, and server %d has begun with it", s.id, f.Lineage, o.id)
 		}

@@ -318,9 +318,11 @@ func (w *World) wantedText() string {
 // What may be lost.
 
 // unfit reports whether a server's promises can't be relied on. Where servers begin, the votes of those that were let
-// in may count before they have learned of it and vote, and a founder may have been overtaken.
+// in may count before they have learned of it and vote, and a founder may have been overtaken. It may also believe so,
+// if the names of all others lead to another ensemble before it has heard of an election in its own.
 func (s *host) unfit() bool {
 	return s.w.plan.Begins && (s.awaits || s.cluster != s.w.descent.lineage) || s.w.plan.Absent && s.awaits ||
+		s.w.twin != nil && s.elected != s.cluster ||
 		s.out != "" || s.wiped || s.disk.damaged() || !s.begun || s.diverged
 }
 

@@ -189,7 +189,11 @@ func (w *World) cutWay(a, b int, d int64) {
 	if w.cuts[a][b]++; w.cuts[a][b] == 1 {
 		w.cutFrom[a][b] = w.now
 	}
-	w.unless(d, func() { w.cuts[a][b]-- })
+	w.unless(d, func() {
+		if w.cuts[a][b]--; w.cuts[a][b] == 0 {
+			w.cutTo[a][b] = w.now
+		}
+	})
 	if a == 0 || b == 0 || d < second || chance(w.faultDice, 50) {
 		return
 	}
@@ -207,6 +211,11 @@ func (w *World) cutSince(a, b int) int64 {
 		}
 	}
 	return since
+}
+
+// uncut reports whether nothing was lost between a and b since a time.
+func (w *World) uncut(a, b int, since int64) bool {
+	return !w.cut(a, b) && w.cutTo[a][b] < since && w.cutTo[b][a] < since
 }
 
 // reset ends the connections between two servers.

@@ -170,9 +170,9 @@ func newWorld(p Plan, t *timeline) *World {
 	}
 	w.history.Servers = []history.ServerLog{{Server: 1}}
 	n := p.Servers + p.Spare + 1
-	w.cuts, w.cutFrom, w.links = make([][]int, n), make([][]int64, n), make([][]*link, n)
+	w.cuts, w.cutFrom, w.cutTo, w.links = make([][]int, n), make([][]int64, n), make([][]int64, n), make([][]*link, n)
 	for i := range n {
-		w.cuts[i], w.cutFrom[i], w.links[i] = make([]int, n), make([]int64, n), make([]*link, n)
+		w.cuts[i], w.cutFrom[i], w.cutTo[i], w.links[i] = make([]int, n), make([]int64, n), make([]int64, n), make([]*link, n)
 	}
 	for i := 1; i < n; i++ {
 		s := &host{w: w, id: uint64(i), index: i, rate: p.Drift[i-1], level: tree.FeatureLevelMax, program: 1}
@@ -297,8 +297,12 @@ func (w *World) until(t int64, done func() bool) {
 // heal ends all faults and starts all servers that are down.
 func (w *World) heal() {
 	w.healed, w.doom = true, 0
-	for i := range w.cuts {
-		clear(w.cuts[i])
+	for a := range w.cuts {
+		for b, cut := range w.cuts[a] {
+			if cut > 0 {
+				w.cuts[a][b], w.cutTo[a][b] = 0, w.now
+			}
+		}
 	}
 	clear(w.loss)
 	clear(w.double)

@@ -47,6 +47,7 @@ type World struct {
 	links   [][]*link // from, to
 	cuts    [][]int   // from, to; how many faults cut it; row and column 0 are the clients' network
 	cutFrom [][]int64 // from, to; since when
+	cutTo   [][]int64 // from, to; when the last cut was over
 	loss    []int     // percent; each fault adds one
 	double  []int     // percent of raft's messages that arrive twice; each fault adds one
 	history history.History
