@@ -34,11 +34,12 @@ type disk struct {
 	slow      int64
 	slowTo    int64 // when it is slow no more
 	hung      hung
-	waited    bool  // the write under way has waited for slow and hung
-	appending bool  // a write of the log is made
-	slowUntil int64 // when the last slow sync is over
-	rotten    bool  // has been damaged
-	lied      bool  // has confirmed syncs that it didn't do
+	waited    bool   // the write under way has waited for slow and hung
+	appending bool   // a write of the log is made
+	slowUntil int64  // when the last slow sync is over
+	rotten    bool   // has been damaged
+	wrote     uint64 // the log's last entry before its last write began
+	lied      bool   // has confirmed syncs that it didn't do
 	survivor  *storage.MemFS
 }
 

@@ -130,6 +130,7 @@ func (l *life) write() {
 				d.hung.relented = l.w.now
 			}
 			d.hung.relents, d.waited, d.appending = false, true, true
+			d.wrote = l.logged()
 			l.pending.Do()
 			d.waited, d.appending, l.pending = false, false, nil
 			d.slowUntil = l.w.now + l.elapsed
@@ -149,12 +150,24 @@ func (l *life) write() {
 				l.w.after(d.slow, l.stepSoon)
 			}
 		default:
+			if w.Appends() {
+				d.wrote = l.logged()
+			}
 			d.appending = true
 			w.Do()
 			d.appending = false
 			l.loop.Done()
 		}
 	}
+}
+
+// logged returns the last entry that is in the log or being written to it, 0 if that can't be told.
+func (l *life) logged() uint64 {
+	last, err := l.dir.Log().LastIndex()
+	if err != nil {
+		return 0
+	}
+	return last
 }
 
 // stallMost is how long a write of the log may be under way before the process ends (fsync.stallSeconds).

@@ -118,8 +118,8 @@ func (g *ledger) audit(s *host) {
 	}
 }
 
-// lastBatch bounds how many entries a server's last write holds. If bits rot, recovery
-// may mistake only these for a crash's remains.
+// lastBatch bounds how many entries a server's last write holds, unless it catches up. If bits rot, recovery may mistake
+// only what was written last for a crash's remains.
 const lastBatch = 32
 
 // recovered compares the content that a server found on its disk with its promises, and
@@ -138,7 +138,7 @@ func (g *ledger) recovered(s *host, dir *storage.Dir) (why string) {
 	if err != nil && last > 0 {
 		return "can't read its log's last term: " + err.Error()
 	}
-	if s.disk.rotten && !s.disk.lied && last+lastBatch < p.commit {
+	if s.disk.rotten && !s.disk.lied && last+lastBatch < p.commit && last < s.disk.wrote {
 		s.w.fail("server %d recovered a log that ends at %d from a disk on which a bit had flipped, and had applied %d", s.id,
 			last, p.commit)
 	}

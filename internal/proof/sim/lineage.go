@@ -229,7 +229,9 @@ func (w *World) agreed(by *life, id uint64, f *quorum.Founding, since int64) {
 		return
 	}
 	if d.noName {
-		if s := w.servers[id-1]; s.unnamed.on() && w.now-s.unnamed.since < namePatience*999/1000 {
+		n := w.servers[id-1].unnamed
+		unseen := n.over > 0 && n.since-n.over < youngest // between two rounds the name may have come and gone
+		if n.on() && w.now-n.since < namePatience*999/1000 && !unseen {
 			fail("L3", "has lost its name just now")
 		}
 		return
