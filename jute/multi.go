@@ -1,6 +1,9 @@
 package jute
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // multiHeaderSize is the encoded size of a MultiHeader in bytes.
 const multiHeaderSize = 9
@@ -105,12 +108,15 @@ func DecodeMultiInto(ops []MultiOp, d *Decoder) ([]MultiOp, error) {
 		if len(ops) > from && ops[from].IsRead() != o.IsRead() {
 			return ops[:from], fmt.Errorf("decode multi: operation %d (%s): reads and writes can't be mixed", len(ops)-from, op)
 		}
+		if len(ops) == cap(ops) {
+			ops = slices.Grow(ops, 1+countMulti(*d)) // at once: to grow again and again would take longer than to decode
+		}
 		ops = append(ops, o)
 	}
 }
 
 // countMulti returns the number of operations in a multi's record before the end or the first error, so that
-// DecodeMulti allocates exactly what it needs: an operation in memory may be eight times as long as in its frame.
+// what decodes it allocates exactly what it needs: an operation in memory may be eight times as long as in its frame.
 func countMulti(d Decoder) int {
 	for n := 0; ; n++ {
 		op, done := Op(d.Int()), d.Bool()
