@@ -36,8 +36,10 @@ import (
 //	    lineage. The others begin with that once it answers that it has founded, and with which servers.
 //	F5  By an operator's order, a voter founds with the data that it holds, and waits for nobody who is unknown or holds
 //	    other data. It waits while another voter that is finding out has such an order, except for one with the same
-//	    data and a higher id. It follows an order only after a round of questions that it began with the order in its
-//	    Claim: of two servers that answer each other, one at least hears of the other's.
+//	    data and a higher id. That voter has it until it answers something else, or nobody listens at its address: two
+//	    that wait for each other, and then can't reach each other, go on waiting. It follows an order only after a round
+//	    of questions that it began with the order in its Claim: of two servers that answer each other, one at least
+//	    hears of the other's.
 //	F6  A server that has said that it has data, belongs to an ensemble, or knows such a server, does so until it says
 //	    otherwise, even if it is down now, this server has been started again, or the server lines name it no more.
 //
@@ -138,6 +140,7 @@ type Inquiry struct {
 
 	belong  map[uint64]bool    // servers that belonged to an ensemble when they last answered
 	held    map[uint64]bool    // servers that held data, or knew one that does, when they last answered
+	rivals  map[uint64]bool    // voters that had an order to found when they last answered, and haven't stopped since
 	absent  map[uint64]absence // servers that aren't running
 	seen    map[uint64]string  // by server: the address that its server lines give this one
 	misses  bool               // one of held or belong doesn't answer
@@ -178,7 +181,6 @@ type inquiryRound struct {
 	claims  map[uint64]*Claim  // of voters that are finding out how to begin
 	besides map[uint64]Holding // what observers hold that are finding out
 	founded []uint64           // servers that have begun, without an election
-	ordered []uint64           // voters that have an order to found
 	open    bool               // something is unknown
 	known   bool               // a server that finds out knows of an ensemble
 	waiting []string
@@ -194,7 +196,7 @@ func (r *inquiryRound) wait(id uint64, format string, a ...any) {
 // ok is false while it isn't clear how to begin; waiting then says what is missing.
 func (q *Inquiry) Round(now int64, answers map[uint64]Answer, ordered bool) (b Beginning, waiting []string, ok bool) {
 	if q.belong == nil {
-		q.belong, q.held = map[uint64]bool{}, map[uint64]bool{}
+		q.belong, q.held, q.rivals = map[uint64]bool{}, map[uint64]bool{}, map[uint64]bool{}
 		q.absent, q.seen = map[uint64]absence{}, map[uint64]string{}
 		for _, id := range q.Heard {
 			q.held[id] = true
@@ -246,6 +248,9 @@ func (q *Inquiry) hear(r *inquiryRound, m Member, a Answer, now int64) {
 	if answers {
 		delete(q.belong, m.ID)
 		delete(q.held, m.ID)
+	}
+	if answers || a.NobodyListens {
+		delete(q.rivals, m.ID)
 	}
 	switch {
 	case a.Join.DuplicateID:
@@ -311,7 +316,7 @@ func (q *Inquiry) heardClaim(r *inquiryRound, m Member, c *Claim) {
 		q.held[m.ID] = true
 	}
 	if c.Ordered && !m.Observer {
-		r.ordered = append(r.ordered, m.ID)
+		q.rivals[m.ID] = true
 	}
 	for _, seen := range c.Members {
 		if seen.ID == q.Self && len(seen.Addrs) > 0 {
@@ -488,7 +493,7 @@ func (q *Inquiry) found(r *inquiryRound, ordered bool) (b Beginning, waiting []s
 
 // rivalled reports whether another server's order to found forbids to follow this server's own.
 func (q *Inquiry) rivalled(r *inquiryRound) (yes bool) {
-	for _, id := range r.ordered {
+	for _, id := range slices.Sorted(maps.Keys(q.rivals)) {
 		if c := r.claims[id]; id > q.Self && c != nil && c.Holds.same(q.Holds) {
 			continue // it waits for this server, and begins with it
 		}

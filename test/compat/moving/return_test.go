@@ -63,6 +63,10 @@ var slowReturns = []slowReturn{
 	{step: atObserver, signal: syscall.SIGKILL, befall: served},
 	{step: atObserver, befall: observerFull},
 	{step: atObserver, signal: syscall.SIGKILL, befall: hungUp},
+	{step: atFirst, befall: twoUsers},
+	{step: atOwn, befall: twoUsers},
+	{step: atObserver, befall: twoUsers},
+	{step: atApache, befall: twoUsers},
 }
 
 // The steps at which a return is cut short.
@@ -138,6 +142,13 @@ func (r slowReturn) cut(t *testing.T, w *wayBack, z *zooids, leader int, hang st
 	t.Helper()
 	first.until(r.step, func() bool { return exists(hang) })
 	disk := r.hit(t, w, z, leader)
+	if r.befall == twoUsers {
+		second, err := r.command(w, z, leader, hang).CombinedOutput()
+		taken := strings.Contains(string(second), "address already in use") // the first one listens for observers
+		if err == nil || !taken && !strings.Contains(string(second), "another process") {
+			t.Errorf("a second command: %v\n%s", err, second)
+		}
+	}
 	if r.signal != 0 {
 		first.cmd.Process.Signal(r.signal)
 	}

@@ -333,11 +333,13 @@ func (z *zooids) adopt(i int) {
 	z.servers[i] = s
 }
 
-// runs reports whether there is a process that has not ended.
+// runs reports whether there is a process that has not ended. One that was killed holds its locks until its last thread
+// has ended.
 func runs(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	at := bytes.LastIndexByte(stat, ')')
-	return err == nil && at > 0 && at+2 < len(stat) && stat[at+2] != 'Z'
+	threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	return err == nil && at > 0 && at+2 < len(stat) && (stat[at+2] != 'Z' || len(threads) > 1)
 }
 
 // join starts another server, with an empty directory the first time, and waits until it serves.

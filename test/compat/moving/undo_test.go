@@ -50,7 +50,9 @@ var undos = []undone{
 		says: []string{"interrupted"}},
 	{name: "killed when all have stopped", beforeTail: "touch $hang; while test -e $hang; do sleep 0.1; done",
 		signal: syscall.SIGKILL},
-	{name: "interrupted while tails are awaited", tails: true, signal: os.Interrupt, says: []string{"To undo: start Apache's servers again, and interrupt this command", "interrupted"}},
+	{name: "interrupted while tails are awaited", tails: true, signal: os.Interrupt, says: []string{
+		"To undo: start Apache's servers again, and interrupt this command", "tail.$odd is from another try", "interrupted",
+	}},
 	{name: "the data directory can't be made", beforeTail: "mkdir -p $data/IDENTITY/x",
 		says: []string{"import the copy: $data is in use as a Zooid data directory"}},
 }
@@ -115,14 +117,21 @@ func (u *undone) try(t *testing.T, z *zooids, e *ensemble, dir string, odd int) 
 	tails := t.TempDir()
 	cmd := z.switching(e, dir, "-stop", z.stopping(e, only(u.beforeKill), only(u.beforeTail)))
 	if u.tails {
+		copied := t.TempDir()
+		if err := os.CopyFS(copied, os.DirFS(e.servers[odd].dir)); err != nil {
+			t.Fatal(err)
+		}
+		z.bringTail(tails, odd, "0x1/0123456789abcdef/127.0.0.1:1", copied) // as an earlier try has left it
 		cmd = z.switching(e, dir, "-tails", tails)
 	}
 	w := watch(t, cmd)
 	if u.tails {
 		w.until(u.name+": the advice", func() bool { return strings.Contains(w.out.text(), "put the files into") })
 		u.bring(t, z, e, tails, odd, w.out.text())
-		w.until(u.name+": all tails but one",
-			func() bool { return strings.Count(w.out.text(), "ends at zxid") == len(e.servers)-1 })
+		w.until(u.name+": all tails but one", func() bool {
+			return strings.Count(w.out.text(), "ends at zxid") == len(e.servers)-1 &&
+				strings.Contains(w.out.text(), "from another try")
+		})
 	} else if u.frozen {
 		w.until(u.name+": the server that is stopped by a signal", func() bool { return exists(hang) })
 		defer e.servers[odd].cmd.Process.Signal(syscall.SIGCONT)
@@ -166,29 +175,37 @@ func occupy(t *testing.T, addresses ...string) (end func()) {
 // asked finds what zooid migrate tail is asked for a server, in what the switch has said.
 var asked = regexp.MustCompile(`zooid migrate tail -after (\S+) \S+ > tail\.(\d)`)
 
-// bring kills the servers, and brings all tails but one.
+// bring kills all servers but one, and brings their tails.
 func (u *undone) bring(t *testing.T, z *zooids, e *ensemble, tails string, odd int, said string) {
 	t.Helper()
 	var all sync.WaitGroup
-	for _, s := range e.servers {
-		all.Go(s.kill)
+	for i, s := range e.servers {
+		if i != odd {
+			all.Go(s.kill)
+		}
 	}
 	all.Wait()
 	requests := map[string]string{}
 	for _, found := range asked.FindAllStringSubmatch(said, -1) {
 		requests[found[2]] = found[1]
 	}
-	for i, s := range e.servers {
-		if i == odd {
-			continue
+	for i := range e.servers {
+		if i != odd {
+			z.bringTail(tails, i, requests[fmt.Sprint(i+1)], e.servers[i].dir)
 		}
-		tail, err := exec.Command(z.program, "migrate", "tail", "-after", requests[fmt.Sprint(i+1)], s.dir).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(tails, fmt.Sprintf("tail.%d", i+1)), tail, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	}
+}
+
+// bringTail writes the tail of a directory to the file in tails that is for a server's.
+func (z *zooids) bringTail(tails string, i int, request, dir string) {
+	t := z.t
+	t.Helper()
+	tail, err := exec.Command(z.program, "migrate", "tail", "-after", request, dir).Output()
+	if err == nil {
+		err = os.WriteFile(filepath.Join(tails, fmt.Sprintf("tail.%d", i+1)), tail, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
