@@ -137,7 +137,7 @@ func (r *Replica) memoryUse() memory.Use {
 			most, u.Costliest = n, host
 		}
 	}
-	u.Unanswered += r.proposals.bytes()
+	u.Unanswered += r.proposals.Memory()
 	u.Output += r.large.rest()
 	return u
 }
@@ -236,20 +236,6 @@ func addClient(u *memory.Use, c *Client, hosts map[string]int64) {
 	u.Unanswered += unanswered
 	u.Identities += identities
 	hosts[c.address.ID] += input + output + unanswered + identities
-}
-
-// bytes returns the memory that the proposals use.
-func (o *proposals) bytes() int64 {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	n := int64(cap(o.cur) + cap(o.first))
-	for _, b := range o.full {
-		n += int64(cap(b))
-	}
-	for _, e := range o.large.entries {
-		n += int64(cap(e.b))
-	}
-	return n
 }
 
 // refuses returns why there is no memory for a new session of c, or "" if there is.

@@ -239,9 +239,9 @@ func (r *Replica) sendAttach(c *Client) {
 	c.arrival.sent, c.attachedAt = true, r.now()
 	// If the session is entering, its OpEnter record waits among the proposals and must not be overtaken.
 	if c.arrival.newcomer == begins || r.locals.sessions[c.hello.SessionID] != nil {
-		r.proposals.addRecords(c.arrival.attach)
+		r.proposals.AddRecords(c.arrival.attach)
 	} else {
-		r.proposals.addFirst(c.arrival.attach)
+		r.proposals.AddFirst(c.arrival.attach)
 	}
 	r.kick()
 }
@@ -368,7 +368,7 @@ func (r *Replica) Disconnected(c *Client) {
 	r.unanswered.add(-int64(count), -int64(bytes))
 	r.meters.droppedStale(count - sent)
 	if !c.reader.leaves && (sent > 0 || attaching) {
-		r.proposals.drop(c.id)
+		r.proposals.Drop(c.id)
 	}
 	r.unanswered.wake()
 	r.forgetWatches(c)

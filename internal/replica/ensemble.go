@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -25,14 +26,14 @@ import (
 
 // Forward returns the requests that wait to be sent to the leader.
 func (r *Replica) Forward() []byte {
-	r.proposals.reuse(r.loop.batch)
+	r.proposals.Reuse(r.loop.batch)
 	var queued int64
-	if r.loop.batch, queued = r.proposals.take(); r.loop.batch == nil {
+	if r.loop.batch, queued = r.proposals.Take(); r.loop.batch == nil {
 		return nil
 	}
 	r.meters.Stages.queue.Observe(queued)
 	r.overload.noteWait(queued, r.now())
-	return r.loop.batch[headSize:]
+	return r.loop.batch[proposals.HeadSize:]
 }
 
 // Forwarded takes requests that a follower forwards for its clients.
@@ -55,9 +56,9 @@ func (r *Replica) Forwarded(records []byte) error {
 	}
 	records = r.levels.withoutNewer(records)
 	if goesFirst(records) {
-		r.proposals.addFirst(records)
+		r.proposals.AddFirst(records)
 	} else {
-		r.proposals.addRecords(records)
+		r.proposals.AddRecords(records)
 	}
 	return nil
 }
@@ -73,7 +74,7 @@ func (r *Replica) Resend() {
 
 // resend is Resend with mu held for writing.
 func (r *Replica) resend() {
-	r.proposals.clear()
+	r.proposals.Clear()
 	r.locals.resend()
 	for _, c := range r.clientsByID() {
 		switch {
@@ -86,7 +87,7 @@ func (r *Replica) resend() {
 		c.mu.Lock()
 		for _, q := range c.unanswered.items[c.unanswered.head:] {
 			if q.isWrite() && !q.held {
-				r.proposals.addRecords(q.body)
+				r.proposals.AddRecords(q.body)
 			}
 		}
 		c.mu.Unlock()
@@ -202,12 +203,12 @@ func (l *loop) Doubtful() bool {
 
 // Batch returns the next entry to propose, or nil. Only the leader asks.
 func (r *Replica) Batch() []byte {
-	r.proposals.reuse(r.loop.batch)
-	b, queued := r.proposals.take()
+	r.proposals.Reuse(r.loop.batch)
+	b, queued := r.proposals.Take()
 	r.loop.batch = b
 	if b != nil {
 		r.loop.propose(queued)
-		appendHead(b[:0], r.clock.stamp(), r.tree.LastIndex(), r.tree.Digest())
+		proposals.AppendHead(b[:0], r.clock.stamp(), r.tree.LastIndex(), r.tree.Digest())
 	}
 	return b
 }

@@ -3,6 +3,7 @@ package replica
 import (
 	"bytes"
 
+	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -110,11 +111,11 @@ func (l *levels) proposeSettings() {
 	want.FeatureLevel = max(have.FeatureLevel, l.supported)
 	l.agreeOnRules(have.Rules, &want)
 	if !bytes.Equal(have.Append(nil), want.Append(nil)) {
-		l.proposals.add(&tree.Request{Op: tree.OpSettings, Body: want.Append(nil)})
+		l.proposals.Add(&tree.Request{Op: tree.OpSettings, Body: want.Append(nil)})
 		l.kick()
 	}
 	if !l.tree.Keyed() && want.FeatureLevel >= tree.LevelOf(tree.OpSecret) {
-		l.proposals.add(&tree.Request{Op: tree.OpSecret, Body: l.secret()})
+		l.proposals.Add(&tree.Request{Op: tree.OpSecret, Body: l.secret()})
 		l.kick()
 	}
 	if want.FeatureLevel >= tree.LevelOf(tree.OpLineage) {
@@ -145,7 +146,7 @@ func (r *Replica) Expire(now, last int64) {
 	for _, id := range dead {
 		r.clientLog.Info("session expired: nothing was heard of its client for its timeout", "session", SessionText(id))
 		// Resumptions are queued first too, and must not overtake this.
-		r.proposals.addFirst(tree.AppendRecord(nil,
+		r.proposals.AddFirst(tree.AppendRecord(nil,
 			&tree.Request{Op: tree.OpExpire, Session: id, Body: jute.AppendLong(nil, int64(r.leader.Term))}))
 	}
 	if len(dead) > 0 {
@@ -177,7 +178,7 @@ const reapScan = 16 << 10
 type reaper struct {
 	*outside
 	*state
-	proposals *proposals
+	proposals *proposals.Queue
 	clock     *clock
 }
 
@@ -194,6 +195,6 @@ func (p *reaper) Reapable(cursor uint32, neverUsedMs int64) (paths []string, nex
 
 // Reap proposes the removal of a path that Reapable returned.
 func (p *reaper) Reap(path string, neverUsedMs int64) {
-	p.proposals.add(&tree.Request{Op: jute.OpDeleteContainer, Body: tree.AppendDeleteContainer(nil, path, neverUsedMs)})
+	p.proposals.Add(&tree.Request{Op: jute.OpDeleteContainer, Body: tree.AppendDeleteContainer(nil, path, neverUsedMs)})
 	p.kick()
 }

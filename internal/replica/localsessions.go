@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -28,7 +29,7 @@ type locals struct {
 	*outside
 	*state
 	hearing   *hearing
-	proposals *proposals
+	proposals *proposals.Queue
 	counts    *sessionCounts
 	global    *expiry // of the sessions in the table
 
@@ -142,7 +143,7 @@ func (l *locals) enter(c *Client) bool {
 		Op: tree.OpEnter, Session: c.session, Cnx: c.id, Seq: l.last,
 		Body: tree.AppendEnter(nil, l.entrance, s.scope, s.passwd, s.timeout),
 	})
-	l.proposals.addRecords(s.enter)
+	l.proposals.AddRecords(s.enter)
 	l.kick()
 	return true
 }
@@ -151,7 +152,7 @@ func (l *locals) enter(c *Client) bool {
 // again, ahead of the sessions' writes; mu is held for writing.
 func (l *locals) resend() {
 	for _, id := range l.entering {
-		l.proposals.addRecords(l.sessions[id].enter)
+		l.proposals.AddRecords(l.sessions[id].enter)
 	}
 }
 

@@ -101,7 +101,7 @@ func TestBlockedIsNotSilent(t *testing.T) {
 		return c.blocked != 0 && c.unanswered.len() == 1
 	}
 	for range writes - 2 {
-		eventually(t, "the reader waits", func() bool { return blocked() && s.r.proposals.waiting.Load() })
+		eventually(t, "the reader waits", func() bool { return blocked() && s.r.proposals.Memory() > 0 })
 		last := s.now
 		s.now += 9_000
 		s.r.EndOverdue(s.r.now())

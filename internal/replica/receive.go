@@ -233,6 +233,9 @@ func (t *readBatch) release() {
 	t.since = 0
 }
 
+// recordsKeepBytes is the largest buffer for a connection's writes that is kept between batches.
+const recordsKeepBytes = 256 << 10
+
 // hand puts the batch's writes in the proposals, all at once, so that they are in one log entry and
 // the quorum is told once.
 func (t *readBatch) hand() {
@@ -243,8 +246,8 @@ func (t *readBatch) hand() {
 	c.stats.received.Add(t.writes) // before they can be answered
 	r.stats.received.Add(t.writes)
 	t.writes = 0
-	r.proposals.addRecords(c.reader.records)
-	if c.reader.records = c.reader.records[:0]; cap(c.reader.records) > bufferKeepBytes {
+	r.proposals.AddRecords(c.reader.records)
+	if c.reader.records = c.reader.records[:0]; cap(c.reader.records) > recordsKeepBytes {
 		c.reader.records = nil
 	}
 	if n := int64(cap(c.reader.records)); n != c.reader.recordsKept.Load() { // it hardly ever changes

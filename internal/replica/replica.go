@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -40,7 +41,7 @@ type Replica struct {
 	rooms
 	longestHolds
 
-	proposals  proposals
+	proposals  *proposals.Queue
 	syncs      syncs
 	unanswered unanswered
 	room       diskRoom

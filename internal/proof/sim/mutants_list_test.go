@@ -427,9 +427,9 @@ var mutants = []mutant{
 		e.begin(now-ms, now)`)},
 	{"expiry decided by a former leader", "expiry in the wrong term (etcd #12528, #15247)", "handover", []edit{
 		{"tree/session.go", `|| uint64(term) != t.position.term {`, `|| !$P && uint64(term) != t.position.term {`},
-		{"replica/ensemble.go", `	r.proposals.clear()
+		{"replica/ensemble.go", `	r.proposals.Clear()
 `, `	if !$P {
-		r.proposals.clear()
+		r.proposals.Clear()
 	}
 `},
 	}},
@@ -598,10 +598,10 @@ var mutants = []mutant{
 		"calm", one("tree/container.go",
 			`return k.created > 0 || neverUsed`, `return k.created > 0 || $P || neverUsed`)},
 	{"containers and TTL znodes never removed", "data that outlives its time", "calm", one("replica/lead.go",
-		`	p.proposals.add(&tree.Request{Op: jute.OpDeleteContainer,`, `	if $P {
+		`	p.proposals.Add(&tree.Request{Op: jute.OpDeleteContainer,`, `	if $P {
 		return
 	}
-	p.proposals.add(&tree.Request{Op: jute.OpDeleteContainer,`)},
+	p.proposals.Add(&tree.Request{Op: jute.OpDeleteContainer,`)},
 	{"container with children is reaped", "live znode removed", "swarm", one("tree/container.go",
 		`	if k.children > 0 {
 		return false`, `	if k.children > 0 && !$P {
