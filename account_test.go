@@ -12,10 +12,11 @@ import (
 // by package.
 var perClient = map[string][]string{
 	"internal/busiest":     {"Client"},
+	"internal/expiry":      {"lifetime"},
 	"internal/kerberos":    {"login"},
 	"internal/memory":      {"Holder"},
 	"internal/quorum/peer": {"visit"},
-	"internal/replica":     {"Client", "lifetime", "localSession", "longRead", "owner", "request"},
+	"internal/replica":     {"Client", "localSession", "longRead", "owner", "request"},
 	"internal/sasl":        {"Server", "choice", "followed"},
 	"internal/scram":       {"login"},
 	"internal/server":      {"inTurn", "tlsHandshake"},

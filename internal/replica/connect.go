@@ -158,7 +158,7 @@ func (r *Replica) resume(c *Client, current bool) {
 	switch {
 	case right:
 		r.replaceConnection(id, c)
-		r.expiry.touch(id, c.lastHeard.Load()) // so that no expiry of the session follows in the log
+		r.expiry.Touch(id, c.lastHeard.Load()) // so that no expiry of the session follows in the log
 		r.submitAttach(c, tree.OpAttach, passwd)
 	case known, current:
 		c.stats.sent.Add(1)
@@ -253,7 +253,7 @@ func (r *Replica) attached(res *tree.Result) {
 		return // it was sent twice
 	}
 	if res.Err == jute.OK {
-		r.expiry.heard(res.Session, res.Timeout, r.now()/1e6)
+		r.expiry.Heard(res.Session, res.Timeout, r.now()/1e6)
 		r.counts.countAttached(res)
 		if old := r.hearing.attached[res.Session]; old != nil && old.id != res.Cnx {
 			r.movedFrom(old, "its session moved to another connection")
@@ -313,7 +313,7 @@ func (r *Replica) ended(res *tree.Result, now int64) {
 		}
 		return
 	}
-	r.expiry.forget(res.Session)
+	r.expiry.Forget(res.Session)
 	r.counts.uncount(res.Session)
 	how := sessionClosed
 	if res.Op == tree.OpExpire {
@@ -352,7 +352,7 @@ func (r *Replica) Disconnected(c *Client) {
 		if r.locals.sessions[c.session] != nil {
 			r.locals.left(c)
 		} else if r.leader.IsLeader {
-			r.expiry.touch(c.session, c.lastHeard.Load())
+			r.expiry.Touch(c.session, c.lastHeard.Load())
 		} else if r.leader.Leader != 0 {
 			r.hearing.left(c)
 		}

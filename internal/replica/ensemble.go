@@ -48,7 +48,7 @@ func (r *Replica) Forwarded(records []byte) error {
 			return fmt.Errorf("take forwarded requests: %w", err)
 		}
 		if q.Op == tree.OpAttach && r.provesRecord(&q) {
-			r.expiry.touch(q.Session, now) // so that no expiry of the session follows it in the log
+			r.expiry.Touch(q.Session, now) // so that no expiry of the session follows it in the log
 		}
 	}
 	if err := batch.Err(); err != nil {
@@ -125,7 +125,7 @@ func (r *Replica) Report() []byte {
 func (r *Replica) Reported(report []byte) {
 	now := r.now() / 1e6
 	for b := report; len(b) >= sessionSize; b = b[sessionSize:] {
-		r.expiry.touch(int64(binary.BigEndian.Uint64(b)), now)
+		r.expiry.Touch(int64(binary.BigEndian.Uint64(b)), now)
 	}
 }
 
@@ -163,10 +163,10 @@ func (r *Replica) become(t *tree.Tree) {
 	for _, c := range r.clientsByID() {
 		c.CloseAfter("this server was behind and took a snapshot from its leader; reconnecting brings the missed events")
 	}
-	r.expiry.reset()
+	r.expiry.Reset()
 	now := r.now() / 1e6
 	t.Sessions(func(s tree.Session) bool {
-		r.expiry.heard(s.ID, s.Timeout, now)
+		r.expiry.Heard(s.ID, s.Timeout, now)
 		return true
 	})
 	r.locals.settle()

@@ -346,7 +346,7 @@ func TestLocalSessionClock(t *testing.T) {
 	s := newLocalStage(t)
 	silent, alive, entering := s.client(nil), s.client(nil), s.client(nil)
 	s.write(entering, "/a", jute.ModePersistent)
-	tick := s.r.expiry.tick
+	tick := s.r.expiry.Tick()
 	run := func(ms int64) {
 		for end := s.now + ms; s.now < end; s.now += tick {
 			alive.lastHeard.Store(s.now)

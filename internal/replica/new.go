@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/expiry"
 	"github.com/zooid-project/zooid/internal/limit"
 	"github.com/zooid-project/zooid/internal/lograte"
 	"github.com/zooid-project/zooid/internal/metrics"
@@ -91,6 +92,11 @@ type Serving struct {
 
 	SnapCount int   // changes between snapshots (snapCount)
 	SnapBytes int64 // log bytes that force a snapshot (snapSizeLimitInKb)
+}
+
+// ExpireInterval is the time between two calls of Replica.Expire, for servers with these settings.
+func (s Serving) ExpireInterval() time.Duration {
+	return max(s.Tick/expiry.BucketsPerTick, time.Millisecond)
 }
 
 // WithDefaults returns s with defaults for the settings that would be useless at zero or less.
@@ -178,7 +184,7 @@ func New(o Options) *Replica {
 		state:     state{clients: map[int64]*Client{}},
 		proposals: proposals.New(proposals.Options{Now: o.Now, Dropped: o.Meters.droppedStale, LargeFrom: o.LargeRequest}),
 		progress:  progress{began: o.Now(), replaying: true},
-		expiry:    newExpiry(o.ExpireInterval().Milliseconds(), o.Now()/1e6), locals: newLocals(&o, o.Now()/1e6),
+		expiry:    expiry.New(o.ExpireInterval().Milliseconds(), o.Now()/1e6), locals: newLocals(&o, o.Now()/1e6),
 		broken: breakdown{report: o.Panicked}, hearing: newHearing(),
 		counts: sessionCounts{owners: map[int64]sessionOwners{}}, watches: watches{table: watch.New()},
 	}
