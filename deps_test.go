@@ -25,7 +25,7 @@ internal/metrics:
 internal/metrics/expose: internal/metrics internal/socket
 internal/lograte:
 internal/audit:
-internal/limit:
+internal/limit:   jute
 internal/turns:
 internal/config:  authprovider internal/limit internal/runbook
 internal/runbook:

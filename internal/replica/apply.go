@@ -96,7 +96,7 @@ func (r *Replica) applied(res *tree.Result, now int64) {
 	}
 	for i := range res.Events {
 		r.stats.changed(&res.Events[i])
-		r.limiter.noteBounds(&res.Events[i])
+		r.limiter.noteLimits(&res.Events[i])
 	}
 	r.fire(res.Events, res.Zxid, now)
 	switch res.Op {
