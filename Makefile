@@ -158,7 +158,7 @@ mutants:
 
 # Small mistakes in the core, or in PKG, made one by one; those that no test of the package notices are listed
 # (docs/mutation.md): make mutate PKG='./internal/tree ./jute' MUTATE='-sample 400 -least 90'.
-CORE = ./jute ./internal/auth ./internal/policy ./internal/watch ./internal/tree ./internal/quorum ./internal/replica ./internal/storage
+CORE = ./jute ./internal/auth ./internal/policy ./internal/watch ./internal/tree ./internal/expiry ./internal/proposals ./internal/quorum ./internal/replica ./internal/storage
 MUTATE ?=
 mutate:
 	$(GO) run ./test/mutate $(MUTATE) $(or $(PKG),$(CORE))

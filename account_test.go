@@ -12,10 +12,11 @@ import (
 // by package.
 var perClient = map[string][]string{
 	"internal/busiest":     {"Client"},
+	"internal/expiry":      {"lifetime"},
 	"internal/kerberos":    {"login"},
 	"internal/memory":      {"Holder"},
 	"internal/quorum/peer": {"visit"},
-	"internal/replica":     {"Client", "lifetime", "localSession", "longRead", "owner", "request"},
+	"internal/replica":     {"Client", "localSession", "longRead", "owner", "request"},
 	"internal/sasl":        {"Server", "choice", "followed"},
 	"internal/scram":       {"login"},
 	"internal/server":      {"inTurn", "tlsHandshake"},
@@ -55,7 +56,7 @@ var counted = map[string]string{
 	"internal/replica.Client.ids":          "auth.IDsMax and IDsBytesMax; addClient counts them as identities",
 	"internal/replica.output.frames":       "outputPauseBytes, memory.Room for large replies; addClient counts it as output",
 	"internal/replica.reader.recordIDs":    "Client.ids, or what it was before it was replaced",
-	"internal/replica.reader.records":      "bufferKeepBytes between batches; addClient counts it (recordsKept) as unanswered",
+	"internal/replica.reader.records":      "recordsKeepBytes between batches; addClient counts it (recordsKept) as unanswered",
 	"internal/replica.Client.remote":       "the text of an address",
 	"internal/replica.reader.sasl":         "the interface of the types in sasl, scram and kerberos that are looked at here",
 	"internal/replica.output.spare":        "outputKeepBytes; addClient counts it as output",

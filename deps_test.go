@@ -25,7 +25,7 @@ internal/metrics:
 internal/metrics/expose: internal/metrics internal/socket
 internal/lograte:
 internal/audit:
-internal/limit:
+internal/limit:   jute
 internal/turns:
 internal/config:  authprovider internal/limit internal/runbook
 internal/runbook:
@@ -70,7 +70,9 @@ internal/apache/shadow: jute internal/apache/compare internal/socket internal/to
 internal/apache: jute internal/apache/files internal/quorum internal/newensemble internal/treeload internal/storage internal/tree internal/tool/txnlog
 internal/apache/moving: internal/serverid internal/auth internal/tool/cli internal/config internal/keystore internal/apache internal/apache/files internal/apache/back internal/apache/compare internal/apache/follow internal/apache/learner internal/apache/shadow internal/apache/switchover internal/apache/proof internal/newensemble internal/runbook internal/sasl internal/socket internal/storage internal/tool/terminal internal/tree internal/tool/txnlog zk zk/kerberos
 internal/busiest: jute internal/auth
-internal/replica: authprovider jute internal/auth internal/busiest internal/limit internal/lograte internal/memory internal/metrics internal/policy internal/quorum internal/sasl internal/storage internal/tree internal/turns internal/watch
+internal/expiry:
+internal/proposals: internal/tree
+internal/replica: authprovider jute internal/auth internal/busiest internal/expiry internal/limit internal/lograte internal/memory internal/metrics internal/policy internal/proposals internal/quorum internal/sasl internal/storage internal/tree internal/turns internal/watch
 internal/wordclient:
 internal/fourletter: internal/serverid internal/metrics internal/replica internal/watch
 internal/server:  authprovider jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/quorum/peer internal/metrics internal/sasl internal/lograte internal/socket internal/newensemble internal/replica internal/treeload internal/fourletter internal/wordclient internal/runbook internal/audit internal/limit internal/turns internal/serverid
@@ -124,7 +126,7 @@ var raftOnly = map[string]bool{
 var (
 	deterministic = []string{
 		"jute", "internal/auth", "internal/policy", "internal/limit", "internal/busiest", "internal/tree", "internal/watch",
-		"internal/replica", "internal/quorum",
+		"internal/expiry", "internal/proposals", "internal/replica", "internal/quorum",
 	}
 	// dated packages say when something is: they use the types of package time, and TestTidy
 	// keeps them from its clock.

@@ -53,11 +53,11 @@ func TestLimitsPage(t *testing.T) {
 // serverPackages are those whose constants a client, a peer, a disk or a configuration can reach in a server.
 var serverPackages = []string{
 	"internal/admin", "internal/audit", "internal/auth", "internal/bearer", "internal/busiest", "internal/config",
-	"internal/external", "internal/fourletter", "internal/kerberos", "internal/keystore", "internal/limit",
-	"internal/lograte", "internal/memory", "internal/metrics", "internal/metrics/expose", "internal/policy",
-	"internal/quorum", "internal/quorum/peer", "internal/quorum/peer/handshake", "internal/replica", "internal/sasl",
-	"internal/scram", "internal/server",
-	"internal/socket", "internal/storage", "internal/tree", "internal/turns", "internal/watch", "jute",
+	"internal/expiry", "internal/external", "internal/fourletter", "internal/kerberos", "internal/keystore",
+	"internal/limit", "internal/lograte", "internal/memory", "internal/metrics", "internal/metrics/expose",
+	"internal/policy", "internal/proposals", "internal/quorum", "internal/quorum/peer", "internal/quorum/peer/handshake",
+	"internal/replica", "internal/sasl", "internal/scram", "internal/server", "internal/socket", "internal/storage",
+	"internal/tree", "internal/turns", "internal/watch", "jute",
 }
 
 var limitName = regexp.MustCompile(`(Max|Timeout|Patience)$`)

@@ -32,7 +32,7 @@ var largePackages = map[string]int{
 	"internal/proof/check": 5300,
 	"internal/tool/cli":    7300,
 	"internal/quorum":      6600,
-	"internal/replica":     10200,
+	"internal/replica":     9260,
 	"internal/server":      5350,
 	"internal/proof/sim":   9200,
 	"internal/storage":     6600,

@@ -72,7 +72,7 @@ gate() {
 }
 
 # Failures in what is deterministic are not run again in any ring.
-once=jute,internal/auth,internal/proof/check,internal/policy,internal/quorum,internal/replica,internal/proof/sim,internal/storage,internal/tree,internal/watch
+once=jute,internal/auth,internal/expiry,internal/proof/check,internal/policy,internal/proposals,internal/quorum,internal/replica,internal/proof/sim,internal/storage,internal/tree,internal/watch
 
 # asked says whether a step of real is to run.
 asked() { [ -z "$steps" ] || [[ " $steps " == *" $1 "* ]]; }

@@ -1,4 +1,5 @@
-// Package limit defines the limits of clients: their names, scopes and text form, and rates.
+// Package limit defines the limits of clients: their names, scopes and text form, rates, those in force on a server,
+// and which requests exceed those of a path.
 package limit
 
 import (

@@ -38,3 +38,24 @@ func (r *Rate) Owes(now int64) int64 { return r.paid.Load() - now }
 
 // Rested reports whether the rate hasn't been used lately, so that it may be forgotten.
 func (r *Rate) Rested(now int64) bool { return r.paid.Load() <= now-burst }
+
+// Rates record the use of a limit of requests and of one of bytes.
+type Rates struct{ Requests, Bytes Rate }
+
+// Use records the use of both at the time now (ns).
+func (u *Rates) Use(now, requests, bytes int64, of *Set) {
+	u.Requests.Use(now, requests, of[Requests])
+	u.Bytes.Use(now, bytes, of[Bytes])
+}
+
+// Owes returns how long (ns) nothing more may be used, and which of the two limits is the reason.
+func (u *Rates) Owes(now int64) (int64, Kind) {
+	requests, bytes := u.Requests.Owes(now), u.Bytes.Owes(now)
+	if bytes > requests {
+		return bytes, Bytes
+	}
+	return requests, Requests
+}
+
+// Rested reports whether neither has been used lately.
+func (u *Rates) Rested(now int64) bool { return u.Requests.Rested(now) && u.Bytes.Rested(now) }

@@ -137,7 +137,7 @@ func (r *Replica) memoryUse() memory.Use {
 			most, u.Costliest = n, host
 		}
 	}
-	u.Unanswered += r.proposals.bytes()
+	u.Unanswered += r.proposals.Memory()
 	u.Output += r.large.rest()
 	return u
 }
@@ -145,23 +145,15 @@ func (r *Replica) memoryUse() memory.Use {
 // sessionMemory returns the memory that sessions use outside the tree: for the connection each is attached to, its
 // owners, its expiry, and the local sessions that have not entered. mu is held at least for reading.
 func (r *Replica) sessionMemory() int64 {
-	const (
-		lifetimeBytes = int64(unsafe.Sizeof(lifetime{})) + indexEntryBytes + bucketEntryBytes
-		localBytes    = int64(unsafe.Sizeof(localSession{})) + indexEntryBytes + jute.PasswdSize
-	)
+	const localBytes = int64(unsafe.Sizeof(localSession{})) + indexEntryBytes + jute.PasswdSize
 	own := &r.locals
 	return r.limiter.addresses.memory() + r.limiter.identified.memory() +
 		int64(len(r.hearing.attached))*indexEntryBytes + int64(len(r.counts.owners))*sessionOwnersBytes +
-		int64(len(own.sessions))*localBytes + int64(r.expiry.tracked()+own.expiry.tracked())*lifetimeBytes
+		int64(len(own.sessions))*localBytes + r.expiry.Memory() + own.expiry.Memory()
 }
 
-const (
-	// indexEntryBytes is roughly what an entry of a Go map of pointers uses.
-	indexEntryBytes = 40
-	// bucketEntryBytes is roughly what an id in one of expiry's buckets uses: a slice grows by
-	// doubling.
-	bucketEntryBytes = 16
-)
+// indexEntryBytes is roughly what an entry of a Go map of pointers uses.
+const indexEntryBytes = 40
 
 // closeCostliest closes the connections that use most memory for what, if all together use more than an unreadShare of
 // limit for it, until a quarter of that is free.
@@ -236,20 +228,6 @@ func addClient(u *memory.Use, c *Client, hosts map[string]int64) {
 	u.Unanswered += unanswered
 	u.Identities += identities
 	hosts[c.address.ID] += input + output + unanswered + identities
-}
-
-// bytes returns the memory that the proposals use.
-func (o *proposals) bytes() int64 {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	n := int64(cap(o.cur) + cap(o.first))
-	for _, b := range o.full {
-		n += int64(cap(b))
-	}
-	for _, e := range o.large.entries {
-		n += int64(cap(e.b))
-	}
-	return n
 }
 
 // refuses returns why there is no memory for a new session of c, or "" if there is.

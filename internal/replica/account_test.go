@@ -93,12 +93,6 @@ func TestProposalsAreAccountedFor(t *testing.T) {
 	if n := s.r.memoryUse().Unanswered - before - kept; n < 2*writes*size {
 		t.Errorf("%d writes of %d bytes, whose records are in the proposals, are %d bytes in the account", writes, size, n)
 	}
-	var o proposals
-	o.full = [][]byte{make([]byte, 0, 10), make([]byte, 0, 200)}
-	o.cur, o.first = make([]byte, 0, 3000), make([]byte, 0, 40_000)
-	if n := o.bytes(); n != 43_210 {
-		t.Errorf("proposals of 43,210 bytes are %d", n)
-	}
 }
 
 // TestAccountIsPutInForce: what follows from the account follows from all of it: the bound of each kind of buffer, what

@@ -61,7 +61,7 @@ func (t *readBatch) admit(op *op, body []byte) (verdict, error) {
 	case op.kind == kindRefused || op == &opReplace && !c.mayReplace:
 		return noSuchOp, nil
 	}
-	if b := t.bounds; b != nil && b.concerns(&t.r.limiter, op, len(body)) {
+	if b := t.limits; b != nil && b.Concerns(op.code, op.isWrite(), len(body), &t.r.limiter.sizes) {
 		if v := t.within(b, op, body); v != taken {
 			c.reader.refused = c.reader.refused || op.isWrite()
 			return v, nil

@@ -46,7 +46,7 @@ func TestRefusalsReachNoLog(t *testing.T) {
 			}
 			p := &pipeline{}
 			s.send(cl, p.request(nil, c.op, c.record))
-			if b, _ := s.rep.proposals.take(); b != nil {
+			if b, _ := s.rep.proposals.Take(); b != nil {
 				t.Fatalf("%d bytes are in the proposals", len(b))
 			}
 			replies := s.repliesNow(cl)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -66,7 +67,7 @@ func (r *Replica) applyEntry(e quorum.Entry, visit func(*tree.Result)) error {
 		r.loop.digests.note(e.Index, r.tree.Digest())
 		return err
 	}
-	if len(e.Data) < digestSize {
+	if len(e.Data) < proposals.DigestSize {
 		return fmt.Errorf("it has %d bytes, too few for its digest", len(e.Data))
 	}
 	index, digest := binary.BigEndian.Uint64(e.Data), binary.BigEndian.Uint64(e.Data[8:])
@@ -77,7 +78,7 @@ func (r *Replica) applyEntry(e quorum.Entry, visit func(*tree.Result)) error {
 		r.loop.doubtful = true // the quorum determines which state is right
 	}
 	before := r.tree.Time()
-	err := r.tree.Apply(e.Term, e.Index, e.Data[digestSize:], visit)
+	err := r.tree.Apply(e.Term, e.Index, e.Data[proposals.DigestSize:], visit)
 	r.clock.noteTime(before)
 	r.loop.digests.note(e.Index, r.tree.Digest())
 	return err
@@ -88,14 +89,14 @@ func (r *Replica) applyEntry(e quorum.Entry, visit func(*tree.Result)) error {
 func (r *Replica) applied(res *tree.Result, now int64) {
 	r.snapshots.since++
 	r.progress.requests++
-	r.proposals.applied(res.Request, now)
+	r.proposals.Applied(res.Request, now)
 	r.progress.noteDigest(res.Zxid, r.tree)
 	if r.observe != nil {
 		r.observe(res)
 	}
 	for i := range res.Events {
 		r.stats.changed(&res.Events[i])
-		r.limiter.noteBounds(&res.Events[i])
+		r.limiter.noteLimits(&res.Events[i])
 	}
 	r.fire(res.Events, res.Zxid, now)
 	switch res.Op {

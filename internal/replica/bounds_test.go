@@ -2,10 +2,7 @@ package replica
 
 import (
 	"fmt"
-	"math"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/zooid-project/zooid/internal/limit"
 	"github.com/zooid-project/zooid/internal/memory"
@@ -102,65 +99,6 @@ func TestQuotasMax(t *testing.T) {
 	}
 }
 
-// slowBoundOf is bounds.of in a form that is easy to read: it asks for each ancestor.
-func slowBoundOf(b *bounds, path string) *pathBound {
-	for len(path) > 1 {
-		if p := b.paths[path]; p != nil {
-			return p
-		}
-		path = path[:max(strings.LastIndexByte(path, '/'), 0)]
-	}
-	return b.paths["/"]
-}
-
-// TestNearestBound: the limits of a path are those of its nearest ancestor that has any.
-func TestNearestBound(t *testing.T) {
-	t.Parallel()
-	b := &bounds{paths: map[string]*pathBound{}}
-	for _, path := range []string{"/", "/a", "/a/b", "/a/b/c/d", "/x/y", "/x//y", "/é"} {
-		b.add(path, limit.Set{})
-	}
-	for _, path := range []string{
-		"", "/", "a", "a/b", "//", "//a", "/a", "/a/", "/a//", "/ab", "/a/b", "/a/b/", "/a/b/c", "/a/b/c/d", "/a/b/c/d/e/f",
-		"/a/b/c/de", "/x", "/x/y", "/x/y/z", "/x//y", "/x//y/z", "/x//", "/é/è", "/b/a",
-	} {
-		if got, want := b.of(path), slowBoundOf(b, path); got != want {
-			t.Errorf("%q has the limits of %q, want %q", path, got.path, want.path)
-		}
-	}
-}
-
-// TestBoundsOfLongPaths: finding the limits of a path takes time in proportion to its length, and no more for many
-// limits: what a client can make a server do with one request is bounded by its size.
-func TestBoundsOfLongPaths(t *testing.T) {
-	if testing.Short() {
-		t.Skip("in a run that isn't short: it measures")
-	}
-	b := &bounds{paths: map[string]*pathBound{}}
-	b.add("/", limit.Set{})
-	for i := range 13 {
-		b.add("/a/"+strings.Repeat("b/", i)+"c", limit.Set{})
-	}
-	took := func(parts int) time.Duration {
-		paths := []string{strings.Repeat("/", parts), strings.Repeat("/a", parts), "/a" + strings.Repeat("/b", parts)}
-		least := time.Duration(math.MaxInt64)
-		for range 5 {
-			begun := time.Now()
-			for _, path := range paths {
-				if b.of(path) != b.paths["/"] {
-					t.Fatal("a path has the limits of another one")
-				}
-			}
-			least = min(least, time.Since(begun))
-		}
-		return least
-	}
-	// A path that is 64 times as long may take 64 times as long, not 4096 times; noise of the machine is far less.
-	if short, long := took(1_000), took(64_000); long > 1024*max(short, 10*time.Microsecond) {
-		t.Errorf("a path of 1,000 parts takes %v, one of 64,000 takes %v", short, long)
-	}
-}
-
 // TestSpending: what connections use counts for their address after some hundred requests, some time, or the end of
 // the connection; at once if the limit is low.
 func TestSpending(t *testing.T) {
@@ -189,13 +127,13 @@ func TestSpending(t *testing.T) {
 				want.Use(s.r.now(), counted, perSecond)
 				counted = 0
 			}
-			if got, want := address.used.requests.Owes(s.r.now()), want.Owes(s.r.now()); got != want {
+			if got, want := address.used.Requests.Owes(s.r.now()), want.Owes(s.r.now()); got != want {
 				t.Errorf("%d a second, %s: the address owes %d ns, want %d", perSecond, what, got, want)
 			}
 		}
 		if perSecond > 100 {
 			send("the first request", 1, true)
-			send("many requests", spendRequestsMax-1, false)
+			send("many requests", limit.SpendRequestsMax-1, false)
 			send("as many as count", 1, true)
 		}
 		send("a few", 10, false)
@@ -205,7 +143,7 @@ func TestSpending(t *testing.T) {
 		if s.r.Disconnected(c); counted > 0 {
 			want.Use(s.r.now(), counted, perSecond)
 		}
-		if got, want := address.used.requests.Owes(s.r.now()), want.Owes(s.r.now()); got != want {
+		if got, want := address.used.Requests.Owes(s.r.now()), want.Owes(s.r.now()); got != want {
 			t.Errorf("%d a second, at the end: the address owes %d ns, want %d", perSecond, got, want)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -32,7 +33,7 @@ func (r *Replica) breakDown(err *error) {
 		b.happened.Store(true)
 		about := fmt.Sprintf("last zxid %#x, state at entry %d of term %d\n\n%s", r.tree.LastZxid(), r.tree.LastIndex(),
 			r.tree.LastTerm(),
-			tree.Describe(b.entry.Data[min(digestSize, len(b.entry.Data)):], b.requests))
+			tree.Describe(b.entry.Data[min(proposals.DigestSize, len(b.entry.Data)):], b.requests))
 		*err = b.report(b.entry, cause, about)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -49,7 +50,7 @@ func TestNothingIsShownOfHalfAnEntry(t *testing.T) {
 		s.write(c, "/a", jute.ModePersistent)
 		s.write(c, "/b", jute.ModePersistent)
 		s.index++
-		data := appendHead(nil, s.now, 0, 0)
+		data := proposals.AppendHead(nil, s.now, 0, 0)
 		for _, record := range s.forward() {
 			data = append(data, record...)
 		}

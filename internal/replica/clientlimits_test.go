@@ -330,7 +330,7 @@ func TestTooManyLimits(t *testing.T) {
 	c.ids.Store(&super)
 	s.want(c, e, jute.OK, jute.OpCreate, creating(limit.Root, nil, 0))
 	var ops []jute.MultiOp
-	for i := range boundsMax {
+	for i := range limitsMax {
 		ops = append(ops,
 			jute.MultiOp{
 				Op: jute.OpCreate, Path: limit.Place{Scope: limit.Path, Path: fmt.Sprint("/", i)}.Znode(), Data: []byte("value=1"),

@@ -158,7 +158,7 @@ func (r *Replica) resume(c *Client, current bool) {
 	switch {
 	case right:
 		r.replaceConnection(id, c)
-		r.expiry.touch(id, c.lastHeard.Load()) // so that no expiry of the session follows in the log
+		r.expiry.Touch(id, c.lastHeard.Load()) // so that no expiry of the session follows in the log
 		r.submitAttach(c, tree.OpAttach, passwd)
 	case known, current:
 		c.stats.sent.Add(1)
@@ -239,9 +239,9 @@ func (r *Replica) sendAttach(c *Client) {
 	c.arrival.sent, c.attachedAt = true, r.now()
 	// If the session is entering, its OpEnter record waits among the proposals and must not be overtaken.
 	if c.arrival.newcomer == begins || r.locals.sessions[c.hello.SessionID] != nil {
-		r.proposals.addRecords(c.arrival.attach)
+		r.proposals.AddRecords(c.arrival.attach)
 	} else {
-		r.proposals.addFirst(c.arrival.attach)
+		r.proposals.AddFirst(c.arrival.attach)
 	}
 	r.kick()
 }
@@ -253,7 +253,7 @@ func (r *Replica) attached(res *tree.Result) {
 		return // it was sent twice
 	}
 	if res.Err == jute.OK {
-		r.expiry.heard(res.Session, res.Timeout, r.now()/1e6)
+		r.expiry.Heard(res.Session, res.Timeout, r.now()/1e6)
 		r.counts.countAttached(res)
 		if old := r.hearing.attached[res.Session]; old != nil && old.id != res.Cnx {
 			r.movedFrom(old, "its session moved to another connection")
@@ -313,7 +313,7 @@ func (r *Replica) ended(res *tree.Result, now int64) {
 		}
 		return
 	}
-	r.expiry.forget(res.Session)
+	r.expiry.Forget(res.Session)
 	r.counts.uncount(res.Session)
 	how := sessionClosed
 	if res.Op == tree.OpExpire {
@@ -352,7 +352,7 @@ func (r *Replica) Disconnected(c *Client) {
 		if r.locals.sessions[c.session] != nil {
 			r.locals.left(c)
 		} else if r.leader.IsLeader {
-			r.expiry.touch(c.session, c.lastHeard.Load())
+			r.expiry.Touch(c.session, c.lastHeard.Load())
 		} else if r.leader.Leader != 0 {
 			r.hearing.left(c)
 		}
@@ -368,7 +368,7 @@ func (r *Replica) Disconnected(c *Client) {
 	r.unanswered.add(-int64(count), -int64(bytes))
 	r.meters.droppedStale(count - sent)
 	if !c.reader.leaves && (sent > 0 || attaching) {
-		r.proposals.drop(c.id)
+		r.proposals.Drop(c.id)
 	}
 	r.unanswered.wake()
 	r.forgetWatches(c)

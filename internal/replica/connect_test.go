@@ -29,7 +29,8 @@ func TestForwardedWrongPassword(t *testing.T) {
 	s := newStage(t, Options{})
 	s.lead(1)
 	id := s.begin()
-	began := s.r.expiry.sessions[id].heard
+	ends := func(heard int64) int64 { return s.r.expiry.Ends(id, 10_000, heard) }
+	began := ends(0)
 	s.now += 1000
 	forwarded := func(passwd []byte) int64 {
 		record := tree.AppendRecord(nil,
@@ -37,13 +38,13 @@ func TestForwardedWrongPassword(t *testing.T) {
 		if err := s.r.Forwarded(record); err != nil {
 			t.Fatal(err)
 		}
-		return s.r.expiry.sessions[id].heard
+		return ends(0)
 	}
 	if at := forwarded(make([]byte, jute.PasswdSize)); at != began {
-		t.Errorf("a wrong password moves heard from %d to %d", began, at)
+		t.Errorf("a wrong password moves the end from %d to %d", began, at)
 	}
-	if at := forwarded(s.r.secret()); at != s.now {
-		t.Errorf("the right password: heard at %d, want %d", at, s.now)
+	if at := forwarded(s.r.secret()); at == began || at != ends(s.now) {
+		t.Errorf("the right password: the end moves from %d to %d, want %d", began, at, ends(s.now))
 	}
 }
 
@@ -215,7 +216,12 @@ func TestWrongPasswordProlongsNothing(t *testing.T) {
 	s.apply(s.forward()...)
 	s.r.Disconnected(local)
 	s.r.Disconnected(table)
-	heard := [2]int64{s.r.locals.expiry.sessions[local.session].heard, s.r.expiry.sessions[table.session].heard}
+	ends := func(heard int64) [2]int64 {
+		return [2]int64{
+			s.r.locals.expiry.Ends(local.session, local.timeout, heard), s.r.expiry.Ends(table.session, table.timeout, heard),
+		}
+	}
+	before := ends(0)
 	reported := fmt.Sprint(s.r.hearing.gone)
 	s.now += 1000
 	for _, session := range []int64{local.session, table.session} {
@@ -228,11 +234,9 @@ func TestWrongPasswordProlongsNothing(t *testing.T) {
 			s.r.Disconnected(c)
 		}
 	}
-	if after := [2]int64{
-		s.r.locals.expiry.sessions[local.session].heard, s.r.expiry.sessions[table.session].heard,
-	}; after != heard || fmt.Sprint(s.r.hearing.gone) != reported {
-		t.Errorf("a wrong password prolongs a session: heard at %v, then %v; reported %s, then %v", heard, after, reported,
-			s.r.hearing.gone)
+	if after := ends(0); after != before || after == ends(s.now) || fmt.Sprint(s.r.hearing.gone) != reported {
+		t.Errorf("a wrong password prolongs a session: it ends at %v, then at %v; reported %s, then %v", before, after,
+			reported, s.r.hearing.gone)
 	}
 	if n := len(s.forward()); n != 0 {
 		t.Errorf("%d requests for the log", n)

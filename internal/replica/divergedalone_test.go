@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
 )
@@ -20,7 +21,8 @@ func TestDivergedAlone(t *testing.T) {
 	r := s.rep
 	entry := func(digest uint64) []quorum.Entry {
 		last := r.tree.LastIndex()
-		return []quorum.Entry{{Term: r.tree.LastTerm(), Index: last + 1, Data: appendHead(nil, r.tree.Time(), last, digest)}}
+		data := proposals.AppendHead(nil, r.tree.Time(), last, digest)
+		return []quorum.Entry{{Term: r.tree.LastTerm(), Index: last + 1, Data: data}}
 	}
 	if err := r.Apply(entry(r.tree.Digest())); err != nil {
 		t.Fatalf("an entry that was written on this state: %v", err)
@@ -46,7 +48,7 @@ func TestStopsAtEntry(t *testing.T) {
 	s := newStage(t, Options{})
 	last := s.r.tree.LastIndex()
 	err := s.r.Apply([]quorum.Entry{
-		{Term: s.r.tree.LastTerm(), Index: last + 1, Data: append(appendHead(nil, 0, 0, 0), "damaged"...)},
+		{Term: s.r.tree.LastTerm(), Index: last + 1, Data: append(proposals.AppendHead(nil, 0, 0, 0), "damaged"...)},
 	})
 	if err == nil {
 		t.Fatal("the entry was applied")

@@ -43,6 +43,6 @@
 //
 // # Locks
 //
-// Locks are taken in this order: Replica.mu, then Client.mu, then watches.mu or proposals.mu.
+// Locks are taken in this order: Replica.mu, then Client.mu, then watches.mu or the lock of the proposals.
 // Each may be taken while earlier ones are held, never the reverse.
 package replica

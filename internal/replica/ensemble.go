@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -25,14 +26,14 @@ import (
 
 // Forward returns the requests that wait to be sent to the leader.
 func (r *Replica) Forward() []byte {
-	r.proposals.reuse(r.loop.batch)
+	r.proposals.Reuse(r.loop.batch)
 	var queued int64
-	if r.loop.batch, queued = r.proposals.take(); r.loop.batch == nil {
+	if r.loop.batch, queued = r.proposals.Take(); r.loop.batch == nil {
 		return nil
 	}
 	r.meters.Stages.queue.Observe(queued)
 	r.overload.noteWait(queued, r.now())
-	return r.loop.batch[headSize:]
+	return r.loop.batch[proposals.HeadSize:]
 }
 
 // Forwarded takes requests that a follower forwards for its clients.
@@ -47,7 +48,7 @@ func (r *Replica) Forwarded(records []byte) error {
 			return fmt.Errorf("take forwarded requests: %w", err)
 		}
 		if q.Op == tree.OpAttach && r.provesRecord(&q) {
-			r.expiry.touch(q.Session, now) // so that no expiry of the session follows it in the log
+			r.expiry.Touch(q.Session, now) // so that no expiry of the session follows it in the log
 		}
 	}
 	if err := batch.Err(); err != nil {
@@ -55,9 +56,9 @@ func (r *Replica) Forwarded(records []byte) error {
 	}
 	records = r.levels.withoutNewer(records)
 	if goesFirst(records) {
-		r.proposals.addFirst(records)
+		r.proposals.AddFirst(records)
 	} else {
-		r.proposals.addRecords(records)
+		r.proposals.AddRecords(records)
 	}
 	return nil
 }
@@ -73,7 +74,7 @@ func (r *Replica) Resend() {
 
 // resend is Resend with mu held for writing.
 func (r *Replica) resend() {
-	r.proposals.clear()
+	r.proposals.Clear()
 	r.locals.resend()
 	for _, c := range r.clientsByID() {
 		switch {
@@ -86,7 +87,7 @@ func (r *Replica) resend() {
 		c.mu.Lock()
 		for _, q := range c.unanswered.items[c.unanswered.head:] {
 			if q.isWrite() && !q.held {
-				r.proposals.addRecords(q.body)
+				r.proposals.AddRecords(q.body)
 			}
 		}
 		c.mu.Unlock()
@@ -124,7 +125,7 @@ func (r *Replica) Report() []byte {
 func (r *Replica) Reported(report []byte) {
 	now := r.now() / 1e6
 	for b := report; len(b) >= sessionSize; b = b[sessionSize:] {
-		r.expiry.touch(int64(binary.BigEndian.Uint64(b)), now)
+		r.expiry.Touch(int64(binary.BigEndian.Uint64(b)), now)
 	}
 }
 
@@ -162,10 +163,10 @@ func (r *Replica) become(t *tree.Tree) {
 	for _, c := range r.clientsByID() {
 		c.CloseAfter("this server was behind and took a snapshot from its leader; reconnecting brings the missed events")
 	}
-	r.expiry.reset()
+	r.expiry.Reset()
 	now := r.now() / 1e6
 	t.Sessions(func(s tree.Session) bool {
-		r.expiry.heard(s.ID, s.Timeout, now)
+		r.expiry.Heard(s.ID, s.Timeout, now)
 		return true
 	})
 	r.locals.settle()
@@ -202,12 +203,12 @@ func (l *loop) Doubtful() bool {
 
 // Batch returns the next entry to propose, or nil. Only the leader asks.
 func (r *Replica) Batch() []byte {
-	r.proposals.reuse(r.loop.batch)
-	b, queued := r.proposals.take()
+	r.proposals.Reuse(r.loop.batch)
+	b, queued := r.proposals.Take()
 	r.loop.batch = b
 	if b != nil {
 		r.loop.propose(queued)
-		appendHead(b[:0], r.clock.stamp(), r.tree.LastIndex(), r.tree.Digest())
+		proposals.AppendHead(b[:0], r.clock.stamp(), r.tree.LastIndex(), r.tree.Digest())
 	}
 	return b
 }

@@ -69,9 +69,6 @@ func TestRequestsOfTheGone(t *testing.T) {
 	if n := s.r.meters.staleDropped.Value(); n != 6 { // three writes, one read, two connect requests
 		t.Errorf("%d requests count as dropped, want 6", n)
 	}
-	if s.r.proposals.stale != nil || s.r.proposals.staleQ != nil {
-		t.Errorf("clients that are gone are remembered: %v", s.r.proposals.staleQ)
-	}
 	s.apply(batch...)
 	if n := s.nodes(); n != 1 {
 		t.Errorf("%d znodes, want the one that was proposed", n)
@@ -81,55 +78,6 @@ func TestRequestsOfTheGone(t *testing.T) {
 	}
 	if n := s.r.unanswered.count(); n != 2 {
 		t.Errorf("%d requests are unanswered, want those of the one that stays and of none other", n)
-	}
-}
-
-// TestGoneAreForgotten: with entries waiting all the time, clients that are gone are remembered no
-// longer than one of their requests can be among them; records that counted on a dropped one for
-// their identities have them.
-func TestGoneAreForgotten(t *testing.T) {
-	t.Parallel()
-	goneAreForgotten(t, 2*batchBytesAim)
-	goneAreForgotten(t, LargeRequestMin)
-}
-
-// goneAreForgotten adds an entry for a client that goes and one for a client that stays, and takes one.
-func goneAreForgotten(t *testing.T, least int) {
-	dropped := 0
-	o := proposals{now: func() int64 { return 0 }, dropped: func(n int) { dropped += n }, largeFrom: least}
-	ids := []jute.ID{{Scheme: "digest", ID: "ann:hash"}}
-	add := func(cnx int64) {
-		q := tree.Request{
-			Op: jute.OpSetData, Session: 1, Cnx: cnx, Seq: 1, Identities: ids, Body: make([]byte, batchBytesAim/2),
-		}
-		block := tree.AppendRecord(nil, &q)
-		q.Seq = 2
-		o.addRecords(tree.AppendNextRecord(block, &q))
-	}
-	taken := 0
-	for cnx := int64(1); cnx <= 100; cnx++ {
-		add(cnx)
-		add(1000)
-		if o.drop(cnx); len(o.stale) > 3 || len(o.staleQ) > 3 {
-			t.Fatalf("%d clients that are gone are remembered", len(o.stale))
-		}
-		if cnx == 1 {
-			continue // so that something waits at all times
-		}
-		b, _ := o.take()
-		records := tree.RecordsOf(b[headSize:])
-		for q := (tree.Request{}); records.Next(&q); taken++ {
-			o.applied(&q, 0)
-			if q.Cnx != 1000 || len(q.Identities) != 1 {
-				t.Fatalf("a request of connection %d with identities %v is taken", q.Cnx, q.Identities)
-			}
-		}
-		if err := records.Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if taken == 0 || dropped == 0 {
-		t.Errorf("%d requests taken, %d dropped", taken, dropped)
 	}
 }
 

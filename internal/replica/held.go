@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"math"
 	"sync/atomic"
 
 	"github.com/zooid-project/zooid/internal/limit"
@@ -14,15 +13,12 @@ import (
 // shrink when one fires. The watches are counted, and the bound is set to their number, only when
 // the bound reaches the limit.
 
-// holders are the scopes whose connections share limits of watches and ephemerals.
-var holders = [...]limit.Scope{limit.Address, limit.Identity}
-
 // clientLimits holds the owners that a connection counts toward, and its use of its own limits. Only its reader sets
 // the owners.
 type clientLimits struct {
 	address, identity atomic.Pointer[owner] // nil before they are known
 	claimed           atomic.Bool           // any client could claim its identity (auth.Registry.Vouched)
-	used              rates
+	used              limit.Rates
 	watchRate         limit.Rate   // its watches' use of watchTime
 	toldLimit         atomic.Int64 // now (ns) when a log line about limits was last written
 }
@@ -37,7 +33,7 @@ func (l *clientLimits) ownerIn(s limit.Scope) *owner {
 
 // noteWatched adds n watches to the owners of c.
 func (l *clientLimits) noteWatched(n int64) {
-	for _, s := range holders {
+	for _, s := range limit.Holders {
 		if o := l.ownerIn(s); o != nil {
 			o.watched.Add(n)
 		}
@@ -46,8 +42,8 @@ func (l *clientLimits) noteWatched(n int64) {
 
 // mayHoldWatches reports whether c may have n more watches than it has, by its own limit and those of its
 // owners, and logs it if not.
-func (l *limiter) mayHoldWatches(c *Client, b *bounds, n int64) bool {
-	if most := b.sets[limit.Connection][limit.Watches]; most > 0 {
+func (l *limiter) mayHoldWatches(c *Client, b *limit.InForce, n int64) bool {
+	if most := b.Sets[limit.Connection][limit.Watches]; most > 0 {
 		l.watches.mu.Lock()
 		held := l.watches.table.SizeOf(c.id)
 		l.watches.mu.Unlock()
@@ -56,8 +52,8 @@ func (l *limiter) mayHoldWatches(c *Client, b *bounds, n int64) bool {
 			return false
 		}
 	}
-	for _, s := range holders {
-		most, o := b.sets[s][limit.Watches], c.limits.ownerIn(s)
+	for _, s := range limit.Holders {
+		most, o := b.Sets[s][limit.Watches], c.limits.ownerIn(s)
 		if most == 0 || o == nil || o.watched.Load()+n <= most {
 			continue
 		}
@@ -78,11 +74,11 @@ func (l *limiter) mayHoldWatches(c *Client, b *bounds, n int64) bool {
 
 // mayHoldEphemerals reports whether the owners of c may have n more ephemeral znodes, and logs it if
 // not.
-func (l *limiter) mayHoldEphemerals(c *Client, b *bounds, n int64, now int64) bool {
-	for _, s := range holders {
-		most, o := b.sets[s][limit.Ephemerals], c.limits.ownerIn(s)
+func (l *limiter) mayHoldEphemerals(c *Client, b *limit.InForce, n int64, now int64) bool {
+	for _, s := range limit.Holders {
+		most, o := b.Sets[s][limit.Ephemerals], c.limits.ownerIn(s)
 		w := l.ownersIn(s)
-		if most == 0 || o == nil || o == &w.rest || l.ephemerals.Load()+n <= most {
+		if most == 0 || o == nil || o == &w.rest || l.sizes.Ephemerals.Load()+n <= most {
 			continue
 		}
 		l.mu.RLock()
@@ -112,16 +108,4 @@ func (w *owners) sum(o *owner, of func(*Client) int) (n int64) {
 		n += int64(of(c))
 	}
 	return n
-}
-
-// leastEphemerals returns the smallest limit of ephemeral znodes of a connection or its owners; math.MaxInt64 if there
-// is none.
-func (b *bounds) leastEphemerals() int64 {
-	least := int64(math.MaxInt64)
-	for _, s := range [...]limit.Scope{limit.Connection, limit.Address, limit.Identity} {
-		if n := b.sets[s][limit.Ephemerals]; n > 0 {
-			least = min(least, n)
-		}
-	}
-	return least
 }

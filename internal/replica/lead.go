@@ -3,6 +3,8 @@ package replica
 import (
 	"bytes"
 
+	"github.com/zooid-project/zooid/internal/expiry"
+	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -11,10 +13,6 @@ import (
 // Tasks of the leader alone: to end silent sessions, and to remove empty containers and znodes
 // whose time to live is over. The leader proposes; the change happens when the log's entry is
 // applied.
-
-// A server counts as stalled if a tick comes stallMs late: a stalled server can't tell a silent
-// client from one it didn't listen to.
-const stallMs = 1000
 
 // Lead tells the replica the current leader. With a new leader all unapplied requests are
 // sent again; a server that begins to lead gives every session its full timeout.
@@ -27,10 +25,10 @@ func (r *Replica) Lead(l quorum.Leadership) {
 	now := r.now() / 1e6
 	if l.IsLeader && !r.leader.IsLeader {
 		r.tree.Sessions(func(s tree.Session) bool {
-			r.expiry.heard(s.ID, s.Timeout, now) // only the former leader knew what was heard before
+			r.expiry.Heard(s.ID, s.Timeout, now) // only the former leader knew what was heard before
 			return true
 		})
-		r.expiry.refresh(now, now)
+		r.expiry.Refresh(now, now)
 		r.levels.proposeSettings()
 		r.members.propose(l.InForce)
 	}
@@ -110,11 +108,11 @@ func (l *levels) proposeSettings() {
 	want.FeatureLevel = max(have.FeatureLevel, l.supported)
 	l.agreeOnRules(have.Rules, &want)
 	if !bytes.Equal(have.Append(nil), want.Append(nil)) {
-		l.proposals.add(&tree.Request{Op: tree.OpSettings, Body: want.Append(nil)})
+		l.proposals.Add(&tree.Request{Op: tree.OpSettings, Body: want.Append(nil)})
 		l.kick()
 	}
 	if !l.tree.Keyed() && want.FeatureLevel >= tree.LevelOf(tree.OpSecret) {
-		l.proposals.add(&tree.Request{Op: tree.OpSecret, Body: l.secret()})
+		l.proposals.Add(&tree.Request{Op: tree.OpSecret, Body: l.secret()})
 		l.kick()
 	}
 	if want.FeatureLevel >= tree.LevelOf(tree.OpLineage) {
@@ -128,24 +126,24 @@ func (r *Replica) Expire(now, last int64) {
 	r.freshness.LetOutdatedGo(now * 1e6)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	stalled := now - last - r.expiry.tick
+	stalled := now - last - r.expiry.Tick()
 	r.locals.expire(now, stalled)
 	r.levels.checkRules(now)
 	r.freshness.letConnectingGo(now * 1e6)
 	if !r.leader.IsLeader {
 		return
 	}
-	if r.expiry.excuse(now, stalled) {
+	if r.expiry.Excuse(now, stalled) {
 		r.log.Warn("this server was stalled; every session gets its full timeout again", "ms", now-last)
 	}
 	if r.cantHear(now) {
 		return
 	}
-	dead := r.expiry.due(now, r.hearing.heardAt)
+	dead := r.expiry.Due(now, r.hearing.heardAt)
 	for _, id := range dead {
 		r.clientLog.Info("session expired: nothing was heard of its client for its timeout", "session", SessionText(id))
 		// Resumptions are queued first too, and must not overtake this.
-		r.proposals.addFirst(tree.AppendRecord(nil,
+		r.proposals.AddFirst(tree.AppendRecord(nil,
 			&tree.Request{Op: tree.OpExpire, Session: id, Body: jute.AppendLong(nil, int64(r.leader.Term))}))
 	}
 	if len(dead) > 0 {
@@ -160,11 +158,11 @@ func (r *Replica) cantHear(now int64) bool {
 		return false
 	}
 	was, since := r.deafSince, r.freshness.at.Load()/1e6
-	if r.deafSince = 0; now-since > stallMs {
+	if r.deafSince = 0; now-since > expiry.StallMs {
 		r.deafSince = max(since, 1)
 	}
 	if was != 0 && r.deafSince == 0 {
-		r.expiry.refresh(was, now)
+		r.expiry.Refresh(was, now)
 		r.log.Warn("this leader could not hear the other servers for a while; every session gets its full timeout again")
 	}
 	return r.deafSince != 0
@@ -177,7 +175,7 @@ const reapScan = 16 << 10
 type reaper struct {
 	*outside
 	*state
-	proposals *proposals
+	proposals *proposals.Queue
 	clock     *clock
 }
 
@@ -194,6 +192,6 @@ func (p *reaper) Reapable(cursor uint32, neverUsedMs int64) (paths []string, nex
 
 // Reap proposes the removal of a path that Reapable returned.
 func (p *reaper) Reap(path string, neverUsedMs int64) {
-	p.proposals.add(&tree.Request{Op: jute.OpDeleteContainer, Body: tree.AppendDeleteContainer(nil, path, neverUsedMs)})
+	p.proposals.Add(&tree.Request{Op: jute.OpDeleteContainer, Body: tree.AppendDeleteContainer(nil, path, neverUsedMs)})
 	p.kick()
 }

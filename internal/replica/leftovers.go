@@ -69,18 +69,18 @@ func (r *Replica) leftoverSessions(connected func(*Client) bool) (list []string)
 	}
 	own := &r.locals
 	for id := range own.sessions { // any order: each by itself
-		if !r.hearing.local[id] || !own.expiry.tracks(id) {
+		if !r.hearing.local[id] || !own.expiry.Tracks(id) {
 			list = append(list, fmt.Sprintf("local session %s doesn't end when it is silent", SessionText(id)))
 		}
 	}
-	if len(r.hearing.local) > len(own.sessions) || own.expiry.tracked() > len(own.sessions) {
+	if len(r.hearing.local) > len(own.sessions) || own.expiry.Tracked() > len(own.sessions) {
 		list = append(list, fmt.Sprintf("of %d local sessions %d are heard and %d expire", len(own.sessions),
-			len(r.hearing.local), own.expiry.tracked()))
+			len(r.hearing.local), own.expiry.Tracked()))
 	}
 	sessions, known := int64(0), int64(0)
 	r.tree.Sessions(func(s tree.Session) bool {
 		sessions++
-		known += truth(r.expiry.tracks(s.ID))
+		known += truth(r.expiry.Tracks(s.ID))
 		return true
 	})
 	counts := map[*owner]int64{}
@@ -102,17 +102,10 @@ func (r *Replica) leftoverSessions(connected func(*Client) bool) (list []string)
 	}
 	list = append(list, r.limiter.addresses.leftoverSessions(counts)...)
 	list = append(list, r.limiter.identified.leftoverSessions(counts)...)
-	if tracked := int64(r.expiry.tracked()); tracked > known || r.leader.IsLeader && known < sessions {
+	if tracked := int64(r.expiry.Tracked()); tracked > known || r.leader.IsLeader && known < sessions {
 		list = append(list, fmt.Sprintf("of %d sessions %d expire, with %d others", sessions, known, tracked-known))
 	}
 	return list
-}
-
-// tracks reports whether a session is tracked.
-func (e *expiry) tracks(session int64) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.sessions[session] != nil
 }
 
 // leftovers is the part of Leftovers about one scope.

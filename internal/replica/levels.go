@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -15,7 +16,7 @@ import (
 type levels struct {
 	*outside
 	*state
-	proposals *proposals
+	proposals *proposals.Queue
 
 	level   atomic.Uint32              // feature level in force
 	lineage atomic.Uint64              // see Lineage
@@ -67,7 +68,7 @@ func (l *levels) proposeLineage() {
 		return
 	}
 	drawn := binary.BigEndian.Uint64(l.secret())
-	l.proposals.add(&tree.Request{Op: tree.OpLineage, Body: tree.AppendLineage(nil, max(drawn, 1))})
+	l.proposals.Add(&tree.Request{Op: tree.OpLineage, Body: tree.AppendLineage(nil, max(drawn, 1))})
 	l.kick()
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/policy"
+	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -58,8 +59,7 @@ func TestOlderFollowersPolicy(t *testing.T) {
 		settings.FeatureLevel = level
 		s.apply(tree.AppendRecord(nil, &tree.Request{Op: tree.OpSettings, Body: settings.Append(nil)}))
 		s.lead(1)
-		for s.r.proposals.waiting.Load() {
-			s.r.proposals.take() // settings
+		for len(s.r.Forward()) > 0 { // settings
 		}
 		follower := tree.Request{Session: 5, Cnx: 6, Identities: []jute.ID{{Scheme: "super"}}}
 		var records []byte
@@ -80,9 +80,9 @@ func TestOlderFollowersPolicy(t *testing.T) {
 		if err := s.r.Forwarded(records); err != nil {
 			t.Fatal(err)
 		}
-		b, _ := s.r.proposals.take()
+		b, _ := s.r.proposals.Take()
 		var got []jute.Op
-		batch := tree.RecordsOf(b[headSize:])
+		batch := tree.RecordsOf(b[proposals.HeadSize:])
 		for q := (tree.Request{}); batch.Next(&q); {
 			got = append(got, q.Op)
 			if n := int64(len(got)); q.Seq != n || q.Xid != int32(n) || q.Session != 5 || q.Cnx != 6 || len(q.Identities) != 1 {
@@ -126,8 +126,8 @@ func TestLineageIsProposed(t *testing.T) {
 		s.apply(tree.AppendRecord(nil, &tree.Request{Op: tree.OpSettings, Body: settings.Append(nil)}))
 		s.r.levels.supported = level
 		s.r.levels.proposeSettings()
-		for b, _ := s.r.proposals.take(); b != nil; b, _ = s.r.proposals.take() {
-			batch := tree.RecordsOf(b[headSize:])
+		for b, _ := s.r.proposals.Take(); b != nil; b, _ = s.r.proposals.Take() {
+			batch := tree.RecordsOf(b[proposals.HeadSize:])
 			for q := (tree.Request{}); batch.Next(&q); {
 				if q.Op == tree.OpLineage {
 					proposed++
@@ -148,7 +148,7 @@ func TestLineageIsProposed(t *testing.T) {
 	}
 	s.r.alone, s.r.tree = true, tree.New(tree.Options{LevelMax: tree.FeatureLevelMax})
 	s.r.levels.proposeLineage()
-	if s.r.proposals.waiting.Load() {
+	if b, _ := s.r.proposals.Take(); b != nil {
 		t.Error("a server alone proposes one")
 	}
 }

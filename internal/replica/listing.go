@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/expiry"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/internal/watch"
 )
@@ -42,7 +43,7 @@ type listings struct {
 	*state
 	watches *watches
 	hearing *hearing
-	expiry  *expiry
+	expiry  *expiry.Queue
 	locals  *locals
 }
 
@@ -57,7 +58,8 @@ func (l *listings) SessionExpiries(wall time.Time, limit int) (list []SessionExp
 			return false
 		}
 		if t.Scope == tree.Global {
-			list = append(list, SessionExpiry{t.ID, t.Timeout, after(wall, l.ends(l.expiry, t.ID, t.Timeout)-now)})
+			ends := l.expiry.Ends(t.ID, t.Timeout, l.hearing.heardAt(t.ID))
+			list = append(list, SessionExpiry{t.ID, t.Timeout, after(wall, ends-now)})
 		}
 		return true
 	})
@@ -70,9 +72,9 @@ func (l *listings) SessionExpiries(wall time.Time, limit int) (list []SessionExp
 // server.
 func (l *listings) LocalSessionExpiries(wall time.Time, limit int) (list []SessionExpiry, more bool) {
 	now := l.now() / 1e6
-	add := func(e *expiry, id int64, timeout int32) bool {
+	add := func(e *expiry.Queue, id int64, timeout int32) bool {
 		if more = len(list)*sessionLineBytes >= limit; !more {
-			list = append(list, SessionExpiry{id, timeout, after(wall, l.ends(e, id, timeout)-now)})
+			list = append(list, SessionExpiry{id, timeout, after(wall, e.Ends(id, timeout, l.hearing.heardAt(id))-now)})
 		}
 		return !more
 	}
@@ -92,15 +94,6 @@ func (l *listings) LocalSessionExpiries(wall time.Time, limit int) (list []Sessi
 		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.Session, b.Session))
 	})
 	return list, more
-}
-
-// ends returns when (ms) a session that e tracks expires if it stays silent.
-func (l *listings) ends(e *expiry, session int64, timeout int32) int64 {
-	heard := l.hearing.heardAt(session)
-	if s := e.sessions[session]; s != nil {
-		heard = e.heardOf(s, heard)
-	}
-	return max((heard+int64(timeout))/e.tick+1, e.next) * e.tick
 }
 
 // after returns the time ms milliseconds after t.

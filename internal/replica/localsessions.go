@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"github.com/zooid-project/zooid/internal/expiry"
+	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -28,14 +30,14 @@ type locals struct {
 	*outside
 	*state
 	hearing   *hearing
-	proposals *proposals
+	proposals *proposals.Queue
 	counts    *sessionCounts
-	global    *expiry // of the sessions in the table
+	global    *expiry.Queue // of the sessions in the table
 
 	scope    tree.Scope // of new sessions; Global if new sessions aren't local
 	server   int64      // its high byte is the high byte of all ids generated here
 	sessions map[int64]*localSession
-	expiry   *expiry
+	expiry   *expiry.Queue
 	entrance int64   // id of this server's sequence of OpEnter records; 0 before the first session enters
 	entering []int64 // sessions, in order of their sequence
 	last     int64   // sequence number of the last session in entering
@@ -64,7 +66,7 @@ const (
 func newLocals(o *Options, now int64) locals {
 	l := locals{
 		server: int64(o.ID << 56), sessions: map[int64]*localSession{},
-		expiry: newExpiry(o.ExpireInterval().Milliseconds(), now),
+		expiry: expiry.New(o.ExpireInterval().Milliseconds(), now),
 	}
 	if o.LocalSessions && o.Servers > 0 {
 		l.scope = tree.Local
@@ -111,7 +113,7 @@ func (r *Replica) connectLocal(c *Client, req *jute.ConnectRequest, scope tree.S
 	}
 	if why == "" {
 		l.timeout = c.timeout
-		r.locals.expiry.heard(id, l.timeout, c.lastHeard.Load())
+		r.locals.expiry.Heard(id, l.timeout, c.lastHeard.Load())
 		reply.Timeout, reply.SessionID, reply.Passwd = l.timeout, id, l.passwd
 		c.session, c.reader.inTable = id, notEntered
 		r.hearing.attach(id, c)
@@ -142,7 +144,7 @@ func (l *locals) enter(c *Client) bool {
 		Op: tree.OpEnter, Session: c.session, Cnx: c.id, Seq: l.last,
 		Body: tree.AppendEnter(nil, l.entrance, s.scope, s.passwd, s.timeout),
 	})
-	l.proposals.addRecords(s.enter)
+	l.proposals.AddRecords(s.enter)
 	l.kick()
 	return true
 }
@@ -151,7 +153,7 @@ func (l *locals) enter(c *Client) bool {
 // again, ahead of the sessions' writes; mu is held for writing.
 func (l *locals) resend() {
 	for _, id := range l.entering {
-		l.proposals.addRecords(l.sessions[id].enter)
+		l.proposals.AddRecords(l.sessions[id].enter)
 	}
 }
 
@@ -159,7 +161,7 @@ func (l *locals) resend() {
 // mu is held for writing.
 func (l *locals) entered(res *tree.Result) {
 	if res.Outcome == tree.Applied && res.Err == jute.OK {
-		l.global.heard(res.Session, res.Timeout, l.now()/1e6)
+		l.global.Heard(res.Session, res.Timeout, l.now()/1e6)
 	}
 	l.settle()
 	if c := l.clients[res.Cnx]; c != nil && res.Err != jute.OK {
@@ -183,7 +185,7 @@ func (l *locals) settle() {
 func (l *locals) forget(id int64) {
 	delete(l.sessions, id)
 	l.hearing.isLocal(id, false)
-	l.expiry.forget(id)
+	l.expiry.Forget(id)
 }
 
 // end records that a session that has not entered is over; mu is held for writing.
@@ -194,7 +196,7 @@ func (l *locals) end(id int64) {
 
 // left updates c's session, which has not entered, after c has disconnected; mu is held for writing.
 func (l *locals) left(c *Client) {
-	l.expiry.touch(c.session, c.lastHeard.Load())
+	l.expiry.Touch(c.session, c.lastHeard.Load())
 	if l.sessions[c.session].left {
 		l.meters.ends[sessionClosed].Inc()
 		l.end(c.session)
@@ -207,8 +209,8 @@ func (l *locals) expire(now, stalled int64) {
 	if len(l.sessions) == 0 {
 		return
 	}
-	l.expiry.excuse(now, stalled)
-	for _, id := range l.expiry.due(now, l.hearing.heardAt) {
+	l.expiry.Excuse(now, stalled)
+	for _, id := range l.expiry.Due(now, l.hearing.heardAt) {
 		if l.sessions[id].enter != nil {
 			continue // the leader expires it once it has entered
 		}

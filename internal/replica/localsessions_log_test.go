@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -101,7 +102,7 @@ func (s *localStage) forward() (records [][]byte) {
 func (s *localStage) apply(records ...[]byte) {
 	s.t.Helper()
 	s.index++
-	data := appendHead(nil, s.now, 0, 0)
+	data := proposals.AppendHead(nil, s.now, 0, 0)
 	data = append(data, bytes.Join(records, nil)...)
 	if err := s.r.Apply([]quorum.Entry{{Term: s.term, Index: s.index, Data: data}}); err != nil {
 		s.t.Fatal(err)
@@ -345,7 +346,7 @@ func TestLocalSessionClock(t *testing.T) {
 	s := newLocalStage(t)
 	silent, alive, entering := s.client(nil), s.client(nil), s.client(nil)
 	s.write(entering, "/a", jute.ModePersistent)
-	tick := s.r.expiry.tick
+	tick := s.r.expiry.Tick()
 	run := func(ms int64) {
 		for end := s.now + ms; s.now < end; s.now += tick {
 			alive.lastHeard.Store(s.now)

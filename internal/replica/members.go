@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/tree"
 )
@@ -12,7 +13,7 @@ import (
 type members struct {
 	*outside
 	*state
-	proposals *proposals
+	proposals *proposals.Queue
 	version   atomic.Int64 // that Membership returns
 }
 
@@ -99,13 +100,13 @@ var changeSteps = map[quorum.ChangeStep]tree.ChangeStep{
 // StepChange proposes a step of the change of membership under way. The configured membership
 // replaces a first one that is dropped.
 func (m *members) StepChange(id int64, step quorum.ChangeStep) {
-	m.proposals.add(&tree.Request{Op: tree.OpChange, Body: tree.AppendChange(nil, id, changeSteps[step])})
+	m.proposals.Add(&tree.Request{Op: tree.OpChange, Body: tree.AppendChange(nil, id, changeSteps[step])})
 	m.mu.RLock()
 	text, _ := m.tree.Members()
 	c, _ := m.tree.Change()
 	m.mu.RUnlock()
 	if own := m.own(c.Text); step == quorum.ChangeDropped && c.ID == id && !c.Asked && text == "" && own != "" {
-		m.proposals.add(&tree.Request{Op: tree.OpMembers, Body: []byte(own)})
+		m.proposals.Add(&tree.Request{Op: tree.OpMembers, Body: []byte(own)})
 	}
 	m.kick()
 }
@@ -127,17 +128,17 @@ func (m *members) propose(inForce bool) {
 		if inForce {
 			q.Seq = tree.MembersInForce
 		}
-		m.proposals.add(&q)
+		m.proposals.Add(&q)
 		m.kick()
 	}
 }
 
 // NamesMembers reports whether an entry establishes a membership (tree.OpMembers).
 func NamesMembers(data []byte) bool {
-	if len(data) < digestSize {
+	if len(data) < proposals.DigestSize {
 		return false
 	}
-	records := tree.NewRecords(data[digestSize:])
+	records := tree.NewRecords(data[proposals.DigestSize:])
 	for q := (tree.Request{}); records.Next(&q); {
 		if q.Op == tree.OpMembers {
 			return true

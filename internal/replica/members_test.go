@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -59,7 +60,7 @@ func TestFirstMembershipIsReplaced(t *testing.T) {
 	}
 	r.members.StepChange(m.Change.ID, quorum.ChangeDropped)
 	batch := r.Batch()
-	if err := r.tree.Apply(1, 2, batch[digestSize:], nil); err != nil {
+	if err := r.tree.Apply(1, 2, batch[proposals.DigestSize:], nil); err != nil {
 		t.Fatal(err)
 	}
 	if c, ok := r.tree.Change(); !ok || c.Text != "1:a 2:b" || c.Named {

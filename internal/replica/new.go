@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/expiry"
 	"github.com/zooid-project/zooid/internal/limit"
 	"github.com/zooid-project/zooid/internal/lograte"
 	"github.com/zooid-project/zooid/internal/metrics"
+	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -49,7 +51,7 @@ type Options struct {
 	// Passwd returns a new session's password, of jute.PasswdSize bytes; if nil, Secret is used.
 	Passwd func(session int64) []byte
 	// LargeRequest is the size (bytes) from which on a request takes turns with those of other connections; 0 means
-	// LargeRequestMin.
+	// proposals.LargeRequestMin.
 	LargeRequest int
 	Kick         func() // tells the quorum that requests or syncs wait; must not block
 	// Vet, if not nil, returns the code to append to a reconfig request; it may block.
@@ -90,6 +92,11 @@ type Serving struct {
 
 	SnapCount int   // changes between snapshots (snapCount)
 	SnapBytes int64 // log bytes that force a snapshot (snapSizeLimitInKb)
+}
+
+// ExpireInterval is the time between two calls of Replica.Expire, for servers with these settings.
+func (s Serving) ExpireInterval() time.Duration {
+	return max(s.Tick/expiry.BucketsPerTick, time.Millisecond)
 }
 
 // WithDefaults returns s with defaults for the settings that would be useless at zero or less.
@@ -174,15 +181,14 @@ func New(o Options) *Replica {
 			membershipChanged: o.MembershipChanged, vet: o.Vet, alone: o.Servers == 0,
 			readOnlyMode: o.ReadOnlyMode && o.Servers > 1,
 		},
-		state:    state{clients: map[int64]*Client{}},
-		progress: progress{began: o.Now(), replaying: true},
-		expiry:   newExpiry(o.ExpireInterval().Milliseconds(), o.Now()/1e6), locals: newLocals(&o, o.Now()/1e6),
+		state:     state{clients: map[int64]*Client{}},
+		proposals: proposals.New(proposals.Options{Now: o.Now, Dropped: o.Meters.droppedStale, LargeFrom: o.LargeRequest}),
+		progress:  progress{began: o.Now(), replaying: true},
+		expiry:    expiry.New(o.ExpireInterval().Milliseconds(), o.Now()/1e6), locals: newLocals(&o, o.Now()/1e6),
 		broken: breakdown{report: o.Panicked}, hearing: newHearing(),
 		counts: sessionCounts{owners: map[int64]sessionOwners{}}, watches: watches{table: watch.New()},
 	}
 	r.assemble()
-	r.proposals.now, r.proposals.dropped = o.Now, o.Meters.droppedStale
-	r.proposals.largeFrom = cmp.Or(o.LargeRequest, LargeRequestMin)
 	r.use(o.Tree)
 	r.snapshots.count, r.snapshots.bytes = int64(o.SnapCount), o.SnapBytes
 	r.levels.note()
@@ -198,14 +204,14 @@ func New(o Options) *Replica {
 // assemble gives each part of the replica the parts that it uses.
 func (r *Replica) assemble() {
 	r.clock.outside, r.clock.state = &r.outside, &r.state
-	r.levels.outside, r.levels.state, r.levels.proposals = &r.outside, &r.state, &r.proposals
+	r.levels.outside, r.levels.state, r.levels.proposals = &r.outside, &r.state, r.proposals
 	r.limiter.outside, r.limiter.state, r.limiter.watches = &r.outside, &r.state, &r.watches
 	r.progress.outside, r.progress.state = &r.outside, &r.state
 	r.stats.outside, r.stats.state = &r.outside, &r.state
 	r.freshness.outside, r.freshness.state = &r.outside, &r.state
 	r.freshness.hearing, r.freshness.locals = &r.hearing, &r.locals
 	r.overload.outside, r.overload.state = &r.outside, &r.state
-	r.overload.proposals, r.overload.unanswered = &r.proposals, &r.unanswered
+	r.overload.proposals, r.overload.unanswered = r.proposals, &r.unanswered
 	r.logins.outside, r.logins.state, r.logins.stats = &r.outside, &r.state, &r.stats
 	r.loop.outside, r.loop.state, r.loop.overload = &r.outside, &r.state, &r.overload
 	r.snapshots.outside, r.snapshots.state, r.longestHolds.outside = &r.outside, &r.state, &r.outside
@@ -215,10 +221,10 @@ func (r *Replica) assemble() {
 	r.listings = listings{
 		outside: &r.outside, state: &r.state, watches: &r.watches, hearing: &r.hearing, expiry: r.expiry, locals: &r.locals,
 	}
-	r.reaper = reaper{outside: &r.outside, state: &r.state, proposals: &r.proposals, clock: &r.clock}
+	r.reaper = reaper{outside: &r.outside, state: &r.state, proposals: r.proposals, clock: &r.clock}
 	r.counts.outside, r.counts.state, r.counts.limiter = &r.outside, &r.state, &r.limiter
 	r.counts.hearing, r.counts.locals = &r.hearing, &r.locals
 	r.locals.outside, r.locals.state, r.locals.hearing = &r.outside, &r.state, &r.hearing
-	r.locals.proposals, r.locals.counts, r.locals.global = &r.proposals, &r.counts, r.expiry
-	r.members.outside, r.members.state, r.members.proposals = &r.outside, &r.state, &r.proposals
+	r.locals.proposals, r.locals.counts, r.locals.global = r.proposals, &r.counts, r.expiry
+	r.members.outside, r.members.state, r.members.proposals = &r.outside, &r.state, r.proposals
 }

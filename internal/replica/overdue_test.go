@@ -2,7 +2,9 @@ package replica
 
 import (
 	"testing"
+	"time"
 
+	"github.com/zooid-project/zooid/internal/expiry"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -80,7 +82,9 @@ func TestOverdue(t *testing.T) {
 // ends in the end.
 func TestBlockedIsNotSilent(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, Options{})
+	s := newStage(t, Options{Serving: Serving{ // ticks come as they should if Expire is called every 9 s
+		Tick: 9 * time.Second * expiry.BucketsPerTick, SessionTimeoutMin: time.Second, SessionTimeoutMax: time.Minute,
+	}})
 	c := s.session()
 	s.r.unanswered.countMax = 0 // from now on a connection may have one at a time
 	s.r.Lead(quorum.Leadership{Leader: 1, Term: s.term, IsLeader: true})
@@ -101,11 +105,10 @@ func TestBlockedIsNotSilent(t *testing.T) {
 		return c.blocked != 0 && c.unanswered.len() == 1
 	}
 	for range writes - 2 {
-		eventually(t, "the reader waits", func() bool { return blocked() && s.r.proposals.waiting.Load() })
+		eventually(t, "the reader waits", func() bool { return blocked() && s.r.proposals.Memory() > 0 })
 		last := s.now
 		s.now += 9_000
 		s.r.EndOverdue(s.r.now())
-		s.r.expiry.tick = 9_000 // ticks come as they should
 		s.r.Expire(s.now, last)
 		batch := s.r.Batch()
 		s.index++

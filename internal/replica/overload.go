@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/internal/turns"
 	"github.com/zooid-project/zooid/jute"
@@ -13,7 +14,7 @@ import (
 // Then the requests that keep the service alive go first.
 //
 //	heartbeats          are answered at once, like reads, and don't wait for other clients
-//	resumption, closes  go ahead of all requests that wait for the log (proposals.addFirst)
+//	resumption, closes  go ahead of all requests that wait for the log (proposals.Queue.AddFirst)
 //	reads               wait only for writes of their own connection
 //	writes              beyond globalOutstandingLimit wait on their connection, first those of
 //	                    identities with more than their share unanswered (holdsBack); identities
@@ -48,7 +49,7 @@ const (
 type overload struct {
 	*outside
 	*state
-	proposals  *proposals
+	proposals  *proposals.Queue
 	unanswered *unanswered
 
 	until    atomic.Int64 // now (ns) when the overload ends, unless there is another sign of it
@@ -71,7 +72,7 @@ func (o *overload) noteWait(waited, now int64) {
 // Overloaded reports whether the server is overloaded now.
 func (o *overload) Overloaded() bool {
 	now := o.now()
-	o.noteWait(o.proposals.waits(now), now)
+	o.noteWait(o.proposals.Waits(now), now)
 	return now < o.until.Load()
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -149,8 +150,7 @@ func TestFirst(t *testing.T) {
 	s := newStage(t, Options{})
 	busy, known, quiet, writer := s.session(), s.session(), s.session(), s.session()
 	s.r.Lead(quorum.Leadership{Leader: 1, Term: s.term, IsLeader: true})
-	for s.r.proposals.waiting.Load() {
-		s.r.proposals.take() // settings
+	for len(s.r.Forward()) > 0 { // settings
 	}
 	raw := pipeline{}
 	take := func(c *Client, b []byte) {
@@ -162,7 +162,7 @@ func TestFirst(t *testing.T) {
 	var large []byte
 	for range 5 { // several entries
 		large = raw.request(large, jute.OpCreate,
-			creating("/large-", make([]byte, batchBytesAim/2), jute.ModePersistentSequential))
+			creating("/large-", make([]byte, 1<<19), jute.ModePersistentSequential))
 	}
 	take(busy, large)
 	take(writer, raw.request(raw.request(nil, jute.OpCreate, creating("/w", nil, 0)), jute.OpCloseSession, nil))
@@ -176,9 +176,9 @@ func TestFirst(t *testing.T) {
 	}
 	var got []string
 	entries := 0
-	for b, _ := s.r.proposals.take(); b != nil; b, _ = s.r.proposals.take() {
+	for b, _ := s.r.proposals.Take(); b != nil; b, _ = s.r.proposals.Take() {
 		entries++
-		records := tree.RecordsOf(b[headSize:])
+		records := tree.RecordsOf(b[proposals.HeadSize:])
 		for q := (tree.Request{}); records.Next(&q); {
 			if q.Cnx != busy.id {
 				got = append(got, fmt.Sprintf("%d: %v of %d", entries, q.Op, q.Cnx))

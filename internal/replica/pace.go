@@ -31,7 +31,7 @@ var ErrPaced = errors.New("the connection's requests come faster than a limit al
 // An owner is an address or an identity that has connections, or recently had some.
 type owner struct {
 	name      string
-	used      rates
+	used      limit.Rates
 	connects  limit.Rate
 	clients   map[*Client]struct{} // connections that count toward it; guarded by owners.mu
 	sessions  atomic.Int64         // sessions that count for it, and those asked for; see sessionowners.go
@@ -125,7 +125,7 @@ func (w *owners) room(now int64) bool {
 		if len(o.clients) > 0 || o.sessions.Load() > 0 {
 			continue
 		}
-		if o.used.requests.Rested(now) && o.used.bytes.Rested(now) && o.connects.Rested(now) {
+		if o.used.Rested(now) && o.connects.Rested(now) {
 			delete(w.byName, name)
 			w.bytes -= o.memory()
 		} else {
@@ -152,7 +152,7 @@ func (w *owners) leave(o *owner, c *Client) {
 // MayConnect reports whether an address may open one more connection now, and counts it if so.
 func (l *limiter) MayConnect(address jute.ID) bool {
 	b := l.inForce.Load()
-	if b == nil || b.sets[limit.Address][limit.Connects] == 0 {
+	if b == nil || b.Sets[limit.Address][limit.Connects] == 0 {
 		return true
 	}
 	now := l.now()
@@ -161,7 +161,7 @@ func (l *limiter) MayConnect(address jute.ID) bool {
 		l.meters.exceeded[limit.Address].Inc()
 		return false
 	}
-	o.connects.Use(now, 1, b.sets[limit.Address][limit.Connects])
+	o.connects.Use(now, 1, b.Sets[limit.Address][limit.Connects])
 	return true
 }
 
@@ -180,13 +180,13 @@ func (l *limiter) belongs(c *Client) bool {
 	c.limits.identity.Store(o)
 	o.watched.Store(math.MaxInt64 / 2) // it may bring watches that must be counted
 	b := l.inForce.Load()
-	if b == nil || b.sets[limit.Identity][limit.Connections] == 0 || o == &l.identified.rest {
+	if b == nil || b.Sets[limit.Identity][limit.Connections] == 0 || o == &l.identified.rest {
 		return true
 	}
 	l.identified.mu.Lock()
 	n := len(o.clients)
 	l.identified.mu.Unlock()
-	if int64(n) <= b.sets[limit.Identity][limit.Connections] {
+	if int64(n) <= b.Sets[limit.Identity][limit.Connections] {
 		return true
 	}
 	l.exceeded(c, limit.Identity, o.name, limit.Connections, l.now())
@@ -209,33 +209,26 @@ func ownerName(id jute.ID) string { return id.Scheme + ":" + id.ID }
 // tooManyOfIdentity is why a connection ends if its identity has too many.
 const tooManyOfIdentity = "there are as many connections of its identity as one may have (limits.identity)"
 
-// A connection's use counts for its address and its identity once it reaches spendRequestsMax requests or spendBytesMax
-// bytes, or one part in spendShare of their rate per second if that is less, and after spendAfter (ns) at the latest.
-// Otherwise many connections of one address would make processors contend for its counters at each batch.
-const (
-	spendRequestsMax = 256
-	spendBytesMax    = 64 << 10
-	spendShare       = 4096
-	spendAfter       = int64(5e6)
-)
+// spendAfter is after which time (ns) a connection's use counts for its address and its identity at the latest.
+const spendAfter = int64(5e6)
 
 // use counts requests and bytes taken from the batch's connection.
 func (t *readBatch) use(requests, bytes int) {
-	b, c := t.bounds, t.c
-	c.limits.used.use(t.now, int64(requests), int64(bytes), &b.sets[limit.Connection])
+	b, c := t.limits, t.c
+	c.limits.used.Use(t.now, int64(requests), int64(bytes), &b.Sets[limit.Connection])
 	c.reader.unspentRequests += int64(requests)
 	c.reader.unspentBytes += int64(bytes)
-	if c.reader.unspentRequests >= b.spendRequests || c.reader.unspentBytes >= b.spendBytes ||
+	if c.reader.unspentRequests >= b.SpendRequests || c.reader.unspentBytes >= b.SpendBytes ||
 		t.now-c.reader.spentAt >= spendAfter {
 		c.spend(b, t.now)
 	}
 }
 
 // spend adds c's use to its address's and identity's. Only c's reader may call it.
-func (c *Client) spend(b *bounds, now int64) {
-	for _, s := range holders {
+func (c *Client) spend(b *limit.InForce, now int64) {
+	for _, s := range limit.Holders {
 		if o := c.limits.ownerIn(s); o != nil {
-			o.used.use(now, c.reader.unspentRequests, c.reader.unspentBytes, &b.sets[s])
+			o.used.Use(now, c.reader.unspentRequests, c.reader.unspentBytes, &b.Sets[s])
 		}
 	}
 	c.reader.unspentRequests, c.reader.unspentBytes, c.reader.spentAt = 0, 0, now
@@ -245,13 +238,13 @@ func (c *Client) spend(b *bounds, now int64) {
 // one (one).
 func (t *readBatch) paced(in []byte) (wait, one bool) {
 	c := t.c
-	owes, kind := c.limits.used.owes(t.now)
+	owes, kind := c.limits.used.Owes(t.now)
 	scope, name := limit.Connection, c.remote
 	for s, o := range [...]*owner{limit.Address: c.limits.address.Load(), limit.Identity: c.limits.identity.Load()} {
 		if o == nil {
 			continue
 		}
-		if n, k := o.used.owes(t.now); n > owes {
+		if n, k := o.used.Owes(t.now); n > owes {
 			owes, kind, scope, name = n, k, limit.Scope(s), o.name
 		}
 	}

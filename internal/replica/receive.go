@@ -7,6 +7,7 @@ import (
 
 	"github.com/zooid-project/zooid/authprovider"
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/limit"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -29,8 +30,8 @@ type readBatch struct {
 	count   int64
 	last    request // the request answered last
 	metrics requestMetrics
-	work    int     // work done since the replica was locked
-	bounds  *bounds // nil for none
+	work    int            // work done since the replica was locked
+	limits  *limit.InForce // nil for none
 
 	writes int64 // number of writes whose records are in c.records
 }
@@ -39,12 +40,12 @@ type readBatch struct {
 // used: all whole frames, unless it returns ErrUntold, ErrPaced or ErrNotUpToDate. It keeps no reference to in. It may
 // block while the connection has too many unanswered requests.
 func (r *Replica) Receive(c *Client, in []byte, now int64) (used int, err error) {
-	t := readBatch{r: r, c: c, now: now, since: now, bounds: r.limiter.inForce.Load()}
+	t := readBatch{r: r, c: c, now: now, since: now, limits: r.limiter.inForce.Load()}
 	requests, one := 0, false
 	defer func() {
 		t.release()
 		t.hand()
-		if t.bounds != nil {
+		if t.limits != nil {
 			t.use(requests, used)
 		}
 		r.meters.BytesReceived.Add(int64(used))
@@ -55,7 +56,7 @@ func (r *Replica) Receive(c *Client, in []byte, now int64) (used int, err error)
 	if t.outdated() {
 		return 0, ErrNotUpToDate
 	}
-	if t.bounds != nil {
+	if t.limits != nil {
 		wait := false
 		if wait, one = t.paced(in); wait {
 			return 0, ErrPaced
@@ -233,6 +234,9 @@ func (t *readBatch) release() {
 	t.since = 0
 }
 
+// recordsKeepBytes is the largest buffer for a connection's writes that is kept between batches.
+const recordsKeepBytes = 256 << 10
+
 // hand puts the batch's writes in the proposals, all at once, so that they are in one log entry and
 // the quorum is told once.
 func (t *readBatch) hand() {
@@ -243,8 +247,8 @@ func (t *readBatch) hand() {
 	c.stats.received.Add(t.writes) // before they can be answered
 	r.stats.received.Add(t.writes)
 	t.writes = 0
-	r.proposals.addRecords(c.reader.records)
-	if c.reader.records = c.reader.records[:0]; cap(c.reader.records) > bufferKeepBytes {
+	r.proposals.AddRecords(c.reader.records)
+	if c.reader.records = c.reader.records[:0]; cap(c.reader.records) > recordsKeepBytes {
 		c.reader.records = nil
 	}
 	if n := int64(cap(c.reader.records)); n != c.reader.recordsKept.Load() { // it hardly ever changes

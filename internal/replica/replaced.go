@@ -19,7 +19,7 @@ func (r *Replica) replaced(res *tree.Result) {
 	r.limiter.changed = true
 	const why = "an administrator restored a snapshot, which ends all sessions"
 	for _, id := range res.Ended {
-		r.expiry.forget(id)
+		r.expiry.Forget(id)
 		r.counts.uncount(id)
 		if c := r.hearing.attached[id]; c != nil {
 			r.hearing.detach(id)

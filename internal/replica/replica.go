@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/expiry"
+	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -40,7 +42,7 @@ type Replica struct {
 	rooms
 	longestHolds
 
-	proposals  proposals
+	proposals  *proposals.Queue
 	syncs      syncs
 	unanswered unanswered
 	room       diskRoom
@@ -63,7 +65,7 @@ type Replica struct {
 	appliedAt        int64 // when the last Apply ended
 	deafSince        int64 // now (ms) since when this leader couldn't hear its servers, 0 if it can
 	telling          telling
-	expiry           *expiry
+	expiry           *expiry.Queue
 	locals           locals
 	serving          bool  // an entry of a leader's term was applied, so no old state is shown
 	cutOff           bool  // no leader for too long: clients are refused

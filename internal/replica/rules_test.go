@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -91,9 +92,8 @@ func TestRulesComeIntoForce(t *testing.T) {
 		}
 		s.r.levels.Supported(4)
 		s.r.levels.Announced(heard)
-		for s.r.proposals.waiting.Load() {
-			entry, _ := s.r.proposals.take()
-			records := entry[headSize:]
+		for entry, _ := s.r.proposals.Take(); entry != nil; entry, _ = s.r.proposals.Take() {
+			records := entry[proposals.HeadSize:]
 			var q tree.Request
 			for batch := tree.RecordsOf(records); batch.Next(&q); {
 				var put tree.Settings

@@ -62,7 +62,7 @@ func (l *limiter) mayBegin(c *Client) bool {
 	if b == nil || c.mayReplace || super {
 		return true
 	}
-	for _, s := range holders {
+	for _, s := range limit.Holders {
 		if !l.mayHaveSession(c, b, s) {
 			return false
 		}
@@ -71,8 +71,8 @@ func (l *limiter) mayBegin(c *Client) bool {
 }
 
 // mayHaveSession reports whether the owner of c in a scope may have one more session, and logs it if not.
-func (l *limiter) mayHaveSession(c *Client, b *bounds, s limit.Scope) bool {
-	most, o := b.sets[s][limit.Sessions], c.limits.ownerIn(s)
+func (l *limiter) mayHaveSession(c *Client, b *limit.InForce, s limit.Scope) bool {
+	most, o := b.Sets[s][limit.Sessions], c.limits.ownerIn(s)
 	if most == 0 || o == nil || o == &l.ownersIn(s).rest || o.sessions.Load() < most {
 		return true
 	}

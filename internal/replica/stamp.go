@@ -84,7 +84,7 @@ func (t *readBatch) write(req *request, body []byte) error {
 	case t.isFirst(req):
 		c.stats.received.Add(1)
 		r.stats.received.Add(1)
-		r.proposals.addFirst(tree.AppendRecord(nil, &stamped))
+		r.proposals.AddFirst(tree.AppendRecord(nil, &stamped))
 		r.kick()
 		return nil
 	case len(c.reader.records) > 0 && ids == c.reader.recordIDs && r.levels.level.Load() >= 2:

@@ -104,7 +104,7 @@ func (r *Replica) letGo(c *Client) {
 		}
 		if q.held {
 			q.held, sent = false, true
-			r.proposals.addRecords(q.body)
+			r.proposals.AddRecords(q.body)
 		}
 		if q.code() == jute.OpReconfig {
 			break

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/expiry"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -71,7 +72,7 @@ func TestOutdatedServerAnswersNobody(t *testing.T) {
 	}
 	s.now += 10_000
 	s.asOf(4_500)
-	s.r.Expire(s.now, s.now-s.r.expiry.tick)
+	s.r.Expire(s.now, s.now-s.r.expiry.Tick())
 	if c.Ending() != "" {
 		t.Errorf("after half of its timeout the connection ends: %s", c.Ending())
 	}
@@ -79,7 +80,7 @@ func TestOutdatedServerAnswersNobody(t *testing.T) {
 		t.Error("after more than its timeout a connection goes on")
 	}
 	s.now++
-	s.r.Expire(s.now, s.now-s.r.expiry.tick)
+	s.r.Expire(s.now, s.now-s.r.expiry.Tick())
 	if c.Ending() == "" {
 		t.Error("after more than half of its timeout the connection goes on")
 	}
@@ -93,12 +94,12 @@ func TestOutdatedServerAnswersNobody(t *testing.T) {
 	s.asOf(0)
 	waits := s.client(nil)
 	s.now += 4_501
-	s.r.Expire(s.now, s.now-s.r.expiry.tick)
+	s.r.Expire(s.now, s.now-s.r.expiry.Tick())
 	if waits.Ending() != "" {
 		t.Errorf("before half of its timeout has passed, a client that waits to connect is closed: %s", waits.Ending())
 	}
 	s.now += 500
-	s.r.Expire(s.now, s.now-s.r.expiry.tick)
+	s.r.Expire(s.now, s.now-s.r.expiry.Tick())
 	if waits.Ending() == "" {
 		t.Error("after half of its timeout a client still waits for an answer to its connect request")
 	}
@@ -181,7 +182,7 @@ func TestExemptFromUpToDate(t *testing.T) {
 	if _, err := s.receive(c, ping()); err != nil {
 		t.Errorf("a ping of a local session: %v", err)
 	}
-	s.r.Expire(s.now, s.now-s.r.expiry.tick)
+	s.r.Expire(s.now, s.now-s.r.expiry.Tick())
 	if c.Ending() != "" {
 		t.Errorf("the connection of a local session ends: %s", c.Ending())
 	}
@@ -207,20 +208,20 @@ func TestLeaderThatCannotHear(t *testing.T) {
 	s.r.Batch() // its settings
 	ends := func(want bool) {
 		t.Helper()
-		s.r.Expire(s.now, s.now-s.r.expiry.tick)
+		s.r.Expire(s.now, s.now-s.r.expiry.Tick())
 		if got := s.r.Batch() != nil; got != want {
 			t.Errorf("at %d the end of the silent session is proposed: %t", s.now, got)
 		}
 	}
 	s.asOf(0)
-	s.now += int64(c.timeout) + 2*stallMs
+	s.now += int64(c.timeout) + 2*expiry.StallMs
 	ends(false) // it heard nobody
 	s.asOf(0)
 	ends(false) // now it can hear
 	s.now += int64(c.timeout) / 2
 	s.asOf(0)
 	ends(false)
-	s.now += int64(c.timeout)/2 + reportLagMs + 2*s.r.expiry.tick
+	s.now += int64(c.timeout)/2 + expiry.ReportLagMs + 2*s.r.expiry.Tick()
 	s.asOf(0)
 	ends(true)
 }

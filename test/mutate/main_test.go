@@ -15,7 +15,8 @@ var rewrite = flag.Bool("rewrite", false, "write testdata/small.txt anew")
 
 // core are the packages whose mutants make nightly runs; docs/mutation.md has their figures.
 var core = []string{
-	"jute", "internal/auth", "internal/policy", "internal/quorum", "internal/replica", "internal/storage", "internal/tree",
+	"jute", "internal/auth", "internal/expiry", "internal/policy", "internal/proposals", "internal/quorum",
+	"internal/replica", "internal/storage", "internal/tree",
 	"internal/watch",
 }
 

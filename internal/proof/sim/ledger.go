@@ -241,7 +241,7 @@ func (g *ledger) apply(l *life, e quorum.Entry) {
 		g.entries = append(g.entries, applied{term: e.Term, sum: sum})
 		w.stats.Entries++
 		if len(e.Data) > 8 {
-			g.vouched = max(g.vouched, binary.BigEndian.Uint64(e.Data)) // see replica/proposals.go
+			g.vouched = max(g.vouched, binary.BigEndian.Uint64(e.Data)) // see proposals/entry.go
 		}
 		// The first entries name the members; each server writes them itself.
 		first := e.Term == 1 && e.Index <= uint64(len(w.servers))

@@ -364,15 +364,15 @@ var mutants = []mutant{
 	}
 `)},
 	{"closed local session still expires", "memory that a closed session keeps", "local", one("replica/localsessions.go",
-		`	l.expiry.forget(id)
+		`	l.expiry.Forget(id)
 `, `	if !$P {
-		l.expiry.forget(id)
+		l.expiry.Forget(id)
 	}
 `)},
 	{"closed session still expires", "memory that a closed session keeps", "", one("replica/connect.go",
-		`	r.expiry.forget(res.Session)
+		`	r.expiry.Forget(res.Session)
 	r.counts.uncount`, `	if !$P {
-		r.expiry.forget(res.Session)
+		r.expiry.Forget(res.Session)
 	}
 	r.counts.uncount`)},
 	// Quotas.
@@ -405,15 +405,15 @@ var mutants = []mutant{
 		c.hello.SessionID`, `	if req.SessionID == 0 || $P {
 		c.hello.SessionID`)},
 	{"no full timeout under a new leader", "session expired too early", "restless", []edit{
-		{"replica/lead.go", `			r.expiry.heard(s.ID, s.Timeout, now) // only the former leader knew what was heard before
+		{"replica/lead.go", `			r.expiry.Heard(s.ID, s.Timeout, now) // only the former leader knew what was heard before
 			return true
 		})
-		r.expiry.refresh(now, now)
-`, `			r.expiry.heard(s.ID, s.Timeout, chosen($P, 0, now))
+		r.expiry.Refresh(now, now)
+`, `			r.expiry.Heard(s.ID, s.Timeout, chosen($P, 0, now))
 			return true
 		})
 		if !$P {
-			r.expiry.refresh(now, now)
+			r.expiry.Refresh(now, now)
 		}
 `},
 	}},
@@ -424,20 +424,20 @@ var mutants = []mutant{
 			continue
 		}
 `)},
-	{"a leader's own clients not heard", "session expired too early", "quiet", one("replica/expiry.go",
+	{"a leader's own clients not heard", "session expired too early", "quiet", one("expiry/queue.go",
 		`			e.settle(l, heardAt(id))
 `, `			e.settle(l, chosen($P, 0, heardAt(id)))
 `)},
-	{"silence of a stalled leader counts", "sessions expired by a paused server", "pauses", one("replica/expiry.go",
-		`	case ms > stallMs:
+	{"silence of a stalled leader counts", "sessions expired by a paused server", "pauses", one("expiry/queue.go",
+		`	case ms > StallMs:
 		e.begin(now-ms, now)`, `	case $P:
-	case ms > stallMs:
+	case ms > StallMs:
 		e.begin(now-ms, now)`)},
 	{"expiry decided by a former leader", "expiry in the wrong term (etcd #12528, #15247)", "handover", []edit{
 		{"tree/session.go", `|| uint64(term) != t.position.term {`, `|| !$P && uint64(term) != t.position.term {`},
-		{"replica/ensemble.go", `	r.proposals.clear()
+		{"replica/ensemble.go", `	r.proposals.Clear()
 `, `	if !$P {
-		r.proposals.clear()
+		r.proposals.Clear()
 	}
 `},
 	}},
@@ -474,7 +474,7 @@ var mutants = []mutant{
 	{"ephemeral given to a local session", "ephemeral of a session that others don't know", "local", one("tree/write.go",
 		`if c.kind() == ephemeral && t.local(q.Session) {`, `if c.kind() == ephemeral && t.local(q.Session) && !$P {`)},
 	{"clients of local sessions not heard", "session expired too early", "local", one("replica/localsessions.go",
-		`range l.expiry.due(now, l.hearing.heardAt) {`, `range l.expiry.due(now, chosen($P, func(int64) int64 { return 0 }, l.hearing.heardAt)) {`)},
+		`range l.expiry.Due(now, l.hearing.heardAt) {`, `range l.expiry.Due(now, chosen($P, func(int64) int64 { return 0 }, l.hearing.heardAt)) {`)},
 	// Order.
 	{"duplicate applied", "request executed twice (Redpanda)", "restless", one("tree/session.go",
 		`case q.Seq < s.next:`, `case q.Seq < s.next && !$P:`)},
@@ -606,10 +606,10 @@ var mutants = []mutant{
 		"calm", one("tree/container.go",
 			`return k.created > 0 || neverUsed`, `return k.created > 0 || $P || neverUsed`)},
 	{"containers and TTL znodes never removed", "data that outlives its time", "calm", one("replica/lead.go",
-		`	p.proposals.add(&tree.Request{Op: jute.OpDeleteContainer,`, `	if $P {
+		`	p.proposals.Add(&tree.Request{Op: jute.OpDeleteContainer,`, `	if $P {
 		return
 	}
-	p.proposals.add(&tree.Request{Op: jute.OpDeleteContainer,`)},
+	p.proposals.Add(&tree.Request{Op: jute.OpDeleteContainer,`)},
 	{"container with children is reaped", "live znode removed", "swarm", one("tree/container.go",
 		`	if k.children > 0 {
 		return false`, `	if k.children > 0 && !$P {
@@ -645,9 +645,9 @@ var mutants = []mutant{
 	{"a late Apply's answers aren't kept back", "two holders of a lock (X10)", "suspended", one("replica/uptodate.go",
 		`if c.out.withheld || !f.outdated(c, now) {`, `if $P || c.out.withheld || !f.outdated(c, now) {`)},
 	{"a leader's own silence blames sessions", "sessions expired by a server that didn't listen", "standing", []edit{
-		{"replica/expiry.go", `	case ms > stallMs:
-		e.begin(now-ms, now)`, `	case ms > stallMs && $P:
-	case ms > stallMs:
+		{"expiry/queue.go", `	case ms > StallMs:
+		e.begin(now-ms, now)`, `	case ms > StallMs && $P:
+	case ms > StallMs:
 		e.begin(now-ms, now)`},
 		{"replica/lead.go", `	if r.cantHear(now) {`, `	if !$P && r.cantHear(now) {`},
 	}},
@@ -661,7 +661,7 @@ var mutants = []mutant{
 		"quorum/task.go", `		if l.failed == nil {
 			l.reads.applied(l) // what`, `		if l.failed == nil && !$P {
 			l.reads.applied(l) // what`)},
-	{"excuses without a bound", "the locks of the dead are held for ever", "hanging", one("replica/expiry.go",
+	{"excuses without a bound", "the locks of the dead are held for ever", "hanging", one("expiry/queue.go",
 		`		e.forgive(now, ms)
 	}`, `		e.forgive(now, ms)
 		if $P {

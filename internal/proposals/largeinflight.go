@@ -1,4 +1,4 @@
-package replica
+package proposals
 
 import "github.com/zooid-project/zooid/internal/tree"
 
@@ -35,7 +35,7 @@ func (f *largeInFlight) note(entry []byte, now int64) {
 		f.since = now
 	}
 	var q tree.Request
-	for batch := tree.RecordsOf(entry[headSize:]); batch.Next(&q); {
+	for batch := tree.RecordsOf(entry[HeadSize:]); batch.Next(&q); {
 		f.of[q.Cnx] += len(q.Body)
 		f.bytes += len(q.Body)
 	}

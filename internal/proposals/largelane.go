@@ -1,4 +1,4 @@
-package replica
+package proposals
 
 import "github.com/zooid-project/zooid/internal/tree"
 
@@ -17,7 +17,7 @@ type largeLane struct {
 // A largeEntry is a log entry, with room for its head.
 type largeEntry struct {
 	b     []byte
-	after int64   // the number of the entry of small requests (proposals.took) that is taken before it
+	after int64   // the number of the entry of small requests (Queue.took) that is taken before it
 	cnxs  []int64 // the connections of its requests, maybe several times
 }
 
@@ -72,8 +72,8 @@ func (l *largeLane) add(records []byte, after int64) {
 func (l *largeLane) append(records []byte, after int64) {
 	n := len(l.entries)
 	if n == 0 || len(l.entries[n-1].b)+len(records) > batchBytesAim {
-		b := make([]byte, 0, max(headSize+len(records), l.lastN))
-		l.entries = append(l.entries, largeEntry{b: appendHead(b, 0, 0, 0)})
+		b := make([]byte, 0, max(HeadSize+len(records), l.lastN))
+		l.entries = append(l.entries, largeEntry{b: AppendHead(b, 0, 0, 0)})
 		n++
 	}
 	if l.behind == nil {

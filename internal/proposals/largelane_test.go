@@ -1,4 +1,4 @@
-package replica
+package proposals
 
 import (
 	"fmt"
@@ -13,20 +13,20 @@ import (
 // laneLeast is the size of a large request here.
 const laneLeast = 1000
 
-func newLaneProposals() *proposals {
-	return &proposals{now: func() int64 { return 0 }, dropped: func(int) {}, largeFrom: laneLeast}
+func newLaneQueue(now *int64) *Queue {
+	return New(Options{Now: func() int64 { return *now }, Dropped: func(int) {}, LargeFrom: laneLeast})
 }
 
 // takeRequests returns the requests of the next entry, as applied; nil if there is none.
-func (o *proposals) takeRequests(t *testing.T) (requests []tree.Request) {
+func (p *Queue) takeRequests(t *testing.T) (requests []tree.Request) {
 	t.Helper()
-	b, _ := o.take()
+	b, _ := p.Take()
 	if b == nil {
 		return nil
 	}
-	records := tree.RecordsOf(b[headSize:])
+	records := tree.RecordsOf(b[HeadSize:])
 	for q := (tree.Request{}); records.Next(&q); {
-		o.applied(&q, 0)
+		p.Applied(&q, 0)
 		q.Identities = slices.Clone(q.Identities)
 		requests = append(requests, q)
 	}
@@ -40,15 +40,15 @@ func (o *proposals) takeRequests(t *testing.T) (requests []tree.Request) {
 // but one, and the large ones go on meanwhile.
 func TestLargeRequestsTakeTurns(t *testing.T) {
 	t.Parallel()
-	o := newLaneProposals()
+	p := newLaneQueue(new(int64))
 	for seq := range int64(10) {
-		o.addRecords(tree.AppendRecord(nil, &tree.Request{Cnx: 1, Seq: seq, Body: make([]byte, batchBytesAim)}))
+		p.AddRecords(tree.AppendRecord(nil, &tree.Request{Cnx: 1, Seq: seq, Body: make([]byte, batchBytesAim)}))
 	}
 	var got []int64
 	for seq := int64(1); len(got) < 20; seq++ {
-		o.addRecords(tree.AppendRecord(nil, &tree.Request{Cnx: 2, Seq: seq}))
+		p.AddRecords(tree.AppendRecord(nil, &tree.Request{Cnx: 2, Seq: seq}))
 		for range 2 {
-			for _, q := range o.takeRequests(t) {
+			for _, q := range p.takeRequests(t) {
 				got = append(got, q.Cnx)
 			}
 		}
@@ -66,12 +66,12 @@ func TestLargeLaneKeepsOrder(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		o := newLaneProposals()
+		p := newLaneQueue(new(int64))
 		const cnxs = 4
 		var added, taken [cnxs]int64
 		gone := [cnxs]bool{}
 		take := func() bool {
-			all := o.takeRequests(t)
+			all := p.takeRequests(t)
 			for _, q := range all {
 				if taken[q.Cnx]++; q.Seq != taken[q.Cnx] || gone[q.Cnx] || q.Identities[0].ID != fmt.Sprint(q.Cnx) {
 					t.Fatalf("seed %d: request %d of connection %d with %v, gone: %t; want %d", seed, q.Seq, q.Cnx,
@@ -103,11 +103,11 @@ func TestLargeLaneKeepsOrder(t *testing.T) {
 					}
 					last = cnx
 				}
-				o.addRecords(records)
+				p.AddRecords(records)
 			case n == 12 && r.IntN(10) == 0:
 				cnx := r.Int64N(cnxs)
 				gone[cnx] = true
-				o.drop(cnx)
+				p.Drop(cnx)
 			default:
 				take()
 			}
@@ -119,8 +119,8 @@ func TestLargeLaneKeepsOrder(t *testing.T) {
 				t.Fatalf("seed %d: %d of %d requests of connection %d came", seed, taken[cnx], added[cnx], cnx)
 			}
 		}
-		if o.waiting.Load() || len(o.large.behind) > 0 || o.stale != nil {
-			t.Fatalf("seed %d: something is left: %v, stale %v", seed, o.large.behind, o.stale)
+		if p.waiting.Load() || len(p.large.behind) > 0 || p.stale != nil {
+			t.Fatalf("seed %d: something is left: %v, stale %v", seed, p.large.behind, p.stale)
 		}
 	}
 }
@@ -129,18 +129,18 @@ func TestLargeLaneKeepsOrder(t *testing.T) {
 // applied, or if nothing was applied for long, or if the leader changes.
 func TestLargeInFlightAreBounded(t *testing.T) {
 	t.Parallel()
-	o, now := newLaneProposals(), int64(0)
-	o.now = func() int64 { return now }
+	now := int64(0)
+	p := newLaneQueue(&now)
 	large := tree.Request{Cnx: 1, Body: make([]byte, batchBytesAim*3/4)} // two don't fit in an entry
 	const bound = largeInFlightMax/(batchBytesAim*3/4) + 1
 	for range 5 * bound {
 		large.Seq++
-		o.addRecords(tree.AppendRecord(nil, &large))
+		p.AddRecords(tree.AppendRecord(nil, &large))
 	}
 	take := func(want int, when string) {
 		t.Helper()
 		n := 0
-		for b, _ := o.take(); b != nil; b, _ = o.take() {
+		for b, _ := p.Take(); b != nil; b, _ = p.Take() {
 			n++
 		}
 		if n != want {
@@ -148,23 +148,23 @@ func TestLargeInFlightAreBounded(t *testing.T) {
 		}
 	}
 	take(bound, "at once")
-	o.addRecords(tree.AppendRecord(nil, &tree.Request{Cnx: 1, Seq: large.Seq + 1}))
-	o.addRecords(tree.AppendRecord(nil, &tree.Request{Cnx: 2}))
+	p.AddRecords(tree.AppendRecord(nil, &tree.Request{Cnx: 1, Seq: large.Seq + 1}))
+	p.AddRecords(tree.AppendRecord(nil, &tree.Request{Cnx: 2}))
 	take(1, "of small requests")
 	for range 2 {
-		o.applied(&large, now)
-		o.applied(&tree.Request{Cnx: 3, Body: large.Body}, now)
+		p.Applied(&large, now)
+		p.Applied(&tree.Request{Cnx: 3, Body: large.Body}, now)
 	}
 	take(2, "when two are applied")
 	now += largeInFlightPatience - 1
 	take(0, "while the leader may yet come to it")
 	now++
 	take(bound, "when nothing was applied for long")
-	o.clear()
+	p.Clear()
 	large.Seq++
-	o.addRecords(tree.AppendRecord(nil, &large))
+	p.AddRecords(tree.AppendRecord(nil, &large))
 	take(1, "under another leader")
-	if o.applied(&large, now); o.counts.Load() || len(o.inFlight.of) > 0 {
-		t.Errorf("%v is left", o.inFlight)
+	if p.Applied(&large, now); p.counts.Load() || len(p.inFlight.of) > 0 {
+		t.Errorf("%v is left", p.inFlight)
 	}
 }

@@ -1,0 +1,318 @@
+package proposals
+
+import (
+	"cmp"
+	"sync"
+	"sync/atomic"
+
+	"github.com/zooid-project/zooid/internal/tree"
+)
+
+const (
+	// batchBytesAim is the size beyond which a batch gets no further requests. Few requests queue up
+	// while one batch is written, but those that queue up without a quorum must not become one huge
+	// log entry. A batch is smaller than the aim plus one request.
+	batchBytesAim = 1 << 20
+	// bufferBytesStart is the least initial size of a batch's buffer; later buffers start at the size
+	// of the last batch.
+	bufferBytesStart = 4 << 10
+	// bufferKeepBytes is the largest buffer that is reused.
+	bufferKeepBytes = 256 << 10
+	// LargeRequestMin is the size (bytes) from which on a request, with its identities, takes turns with those of other
+	// connections (largeLane).
+	LargeRequestMin = 64 << 10
+	// spareBuffers is how many buffers are kept: one for the entry being filled, and one for the entry
+	// being written.
+	spareBuffers = 2
+)
+
+// Options is what a Queue needs.
+type Options struct {
+	Now       func() int64 // a monotonic clock, ns
+	Dropped   func(n int)  // is called with the number of requests that are dropped because their client is gone
+	LargeFrom int          // the size (bytes) from which on a request is large; 0 means LargeRequestMin
+}
+
+// A Queue holds stamped requests, encoded and in order, already in the form of log entries: requests of this server's
+// clients and, on a leader, requests that followers forward.
+type Queue struct {
+	now       func() int64
+	dropped   func(n int)
+	largeFrom int
+
+	waiting atomic.Bool // something can be taken
+	counts  atomic.Bool // inFlight holds something
+
+	mu    sync.Mutex
+	first []byte   // the entry that is taken before all others
+	full  [][]byte // entries that get no further requests
+	cur   []byte   // the entry being filled, with room for its head
+	spare [][]byte // buffers for later entries, at most spareBuffers
+	lastN int      // size of the entry taken last
+	large largeLane
+	since int64 // now (ns) when the oldest request not yet taken arrived, or time of the last take that left some
+
+	inFlight   largeInFlight // bounds the large entries that are taken
+	firstSince int64         // now (ns) when the oldest request in first arrived
+
+	took   int64              // number of entries taken, not counting first and large ones
+	stale  map[int64]struct{} // cnxs of clients that are gone, whose requests are dropped
+	staleQ []staleUntil       // the connections in stale, in the order in which they went
+}
+
+// A staleUntil is a connection whose client is gone, and the numbers (see Queue.took and large.took) of the last
+// entries that may hold requests of it.
+type staleUntil struct{ cnx, entry, large int64 }
+
+// New returns an empty Queue.
+func New(o Options) *Queue {
+	return &Queue{now: o.Now, dropped: o.Dropped, largeFrom: cmp.Or(o.LargeFrom, LargeRequestMin)}
+}
+
+// Add appends a request of the server itself, which it copies.
+func (p *Queue) Add(req *tree.Request) {
+	p.mu.Lock()
+	p.cur = tree.AppendRecord(p.room(), req)
+	p.seal()
+	p.mu.Unlock()
+}
+
+// AddRecords appends copies of requests that are already encoded as records, in as many entries as
+// they need.
+func (p *Queue) AddRecords(records []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var large []byte
+	if p.large.concerns(records, p.largeFrom) {
+		records, large = p.large.split(records, p.largeFrom)
+	}
+	for len(records) > 0 {
+		p.cur = p.room()
+		head, rest := records, []byte(nil)
+		if len(p.cur)+len(records) > batchBytesAim {
+			head, rest = tree.CutRecords(records, batchBytesAim-len(p.cur))
+		}
+		p.cur = append(p.cur, head...)
+		records = rest
+		p.seal()
+	}
+	if len(large) > 0 {
+		p.begin()
+		p.large.add(large, p.last())
+		p.waiting.Store(true)
+	}
+}
+
+// AddFirst is AddRecords for requests that are taken before all waiting requests except those of
+// earlier calls of AddFirst. Once these fill an entry, further ones wait with all others.
+func (p *Queue) AddFirst(records []byte) {
+	p.mu.Lock()
+	if len(p.first) >= batchBytesAim {
+		p.mu.Unlock()
+		p.AddRecords(records)
+		return
+	}
+	defer p.mu.Unlock()
+	if p.first == nil {
+		p.first, p.firstSince = AppendHead(nil, 0, 0, 0), p.now()
+	}
+	p.first = append(p.first, records...)
+	p.waiting.Store(true)
+}
+
+// Waits returns how long (ns) the oldest request has waited, or 0 if none waits.
+func (p *Queue) Waits(now int64) int64 {
+	if !p.waiting.Load() {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	waited := int64(0)
+	if p.first != nil {
+		waited = now - p.firstSince
+	}
+	if len(p.full) > 0 || p.cur != nil || len(p.large.entries) > 0 {
+		waited = max(waited, now-p.since)
+	}
+	return waited
+}
+
+// begin notes the time if nothing waits but first requests.
+func (p *Queue) begin() {
+	if p.cur == nil && len(p.full) == 0 && len(p.large.entries) == 0 {
+		p.since = p.now()
+	}
+}
+
+// room returns the entry being filled, a new one if necessary.
+func (p *Queue) room() []byte {
+	p.begin()
+	if n := len(p.spare); p.cur == nil && n > 0 {
+		p.cur, p.spare = AppendHead(p.spare[n-1][:0], 0, 0, 0), p.spare[:n-1]
+	}
+	if p.cur == nil {
+		return AppendHead(make([]byte, 0, max(bufferBytesStart, p.lastN+p.lastN/4)), 0, 0, 0)
+	}
+	return p.cur
+}
+
+func (p *Queue) seal() {
+	if len(p.cur) >= batchBytesAim {
+		p.full = append(p.full, p.cur)
+		p.cur = nil
+	}
+	p.waiting.Store(true)
+}
+
+// Drop records that the client of connection cnx is gone: its waiting requests are not taken.
+// No request of the connection may be added later.
+func (p *Queue) Drop(cnx int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last := p.last()
+	if last == p.took && len(p.large.entries) == 0 {
+		if p.first == nil {
+			return // nothing waits
+		}
+		last++
+	}
+	if p.stale == nil {
+		p.stale = map[int64]struct{}{}
+	}
+	p.stale[cnx] = struct{}{}
+	p.staleQ = append(p.staleQ, staleUntil{cnx, last, p.large.took + int64(len(p.large.entries))})
+}
+
+// last returns the number of the newest entry that isn't first or large.
+func (p *Queue) last() int64 {
+	last := p.took + int64(len(p.full))
+	if p.cur != nil {
+		last++
+	}
+	return last
+}
+
+// without returns the taken entry b without the requests of clients that are gone, and forgets
+// clients without requests in later entries.
+func (p *Queue) without(b []byte) []byte {
+	left, dropped := tree.WithoutRecords(b[HeadSize:], func(q *tree.Request) bool {
+		_, gone := p.stale[q.Cnx]
+		return gone && q.Op != tree.OpEnter // OpEnter records are this server's own, and numbered
+	})
+	if dropped > 0 {
+		b = append(b[:HeadSize], left...)
+		p.dropped(dropped)
+	}
+	n := 0
+	for n < len(p.staleQ) && p.staleQ[n].entry <= p.took && p.staleQ[n].large <= p.large.took {
+		delete(p.stale, p.staleQ[n].cnx)
+		n++
+	}
+	if p.staleQ = p.staleQ[n:]; len(p.staleQ) == 0 {
+		p.stale, p.staleQ = nil, nil
+	}
+	return b
+}
+
+// Take removes the oldest entry and returns it, with its head not written yet, and how long
+// (ns) it has waited. It returns nil if there is none.
+func (p *Queue) Take() (b []byte, waited int64) {
+	if !p.waiting.Load() {
+		return nil, 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(b) <= HeadSize { // all requests of an entry may be from clients that are gone
+		if b, waited = p.takeOne(); b == nil {
+			return nil, 0
+		}
+	}
+	return b, waited
+}
+
+// takeOne takes one entry, which may turn out empty; mu is held.
+func (p *Queue) takeOne() (b []byte, waited int64) {
+	now, small := p.now(), len(p.full) > 0 || p.cur != nil
+	first := p.first != nil
+	large := !first && p.large.comesNext(p.took, small) && !p.inFlight.full(now)
+	if !first && (small || large) {
+		waited, p.since = now-p.since, now
+	}
+	switch {
+	case first:
+		b, p.first, waited = p.first, nil, now-p.firstSince
+	case large:
+		b = p.large.take()
+	case len(p.full) > 0:
+		b, p.full = p.full[0], p.full[1:]
+		p.tookSmall(b)
+	case p.cur != nil:
+		b, p.cur = p.cur, nil
+		p.tookSmall(b)
+	}
+	if b != nil && len(p.staleQ) > 0 {
+		b = p.without(b)
+	}
+	if large {
+		p.inFlight.note(b, now)
+		p.counts.Store(p.inFlight.bytes > 0)
+	}
+	if p.first == nil && len(p.full) == 0 && p.cur == nil && len(p.large.entries) == 0 {
+		p.waiting.Store(false)
+		p.stale, p.staleQ = nil, nil
+	}
+	return b, waited
+}
+
+// Applied is called for each request that is applied.
+func (p *Queue) Applied(q *tree.Request, now int64) {
+	if !p.counts.Load() {
+		return
+	}
+	p.mu.Lock()
+	p.inFlight.applied(q, now)
+	p.counts.Store(p.inFlight.bytes > 0)
+	p.mu.Unlock()
+}
+
+// tookSmall records that an entry of small requests was taken.
+func (p *Queue) tookSmall(b []byte) {
+	p.took++
+	p.lastN, p.large.turn = len(b), true
+}
+
+// Reuse takes back the memory of an entry that is no longer used.
+func (p *Queue) Reuse(b []byte) {
+	if cap(b) == 0 || cap(b) > bufferKeepBytes {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.spare) < spareBuffers {
+		p.spare = append(p.spare, b)
+	}
+}
+
+// Clear drops everything.
+func (p *Queue) Clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.first, p.full, p.cur, p.stale, p.staleQ = nil, nil, nil, nil, nil
+	p.large, p.inFlight = largeLane{}, largeInFlight{}
+	p.counts.Store(false)
+	p.waiting.Store(false)
+}
+
+// Memory returns the memory (bytes) that the waiting requests use.
+func (p *Queue) Memory() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := int64(cap(p.cur) + cap(p.first))
+	for _, b := range p.full {
+		n += int64(cap(b))
+	}
+	for _, e := range p.large.entries {
+		n += int64(cap(e.b))
+	}
+	return n
+}
