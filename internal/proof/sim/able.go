@@ -240,6 +240,9 @@ func (l *life) cutOff() int64 {
 	if alone := len(w.voters) == 1 && w.voters[0] == s.id; alone || w.plan.ReadOnly {
 		return -1
 	}
+	if n := len(s.pauses); n > 0 { // it finds out once it goes on
+		since = max(since, s.pauses[n-1].to-l.patience())
+	}
 	return w.now - since - l.patience() - cutOffPatience
 }
 

@@ -262,7 +262,8 @@ func (w *World) befalls(f Fault, s *host) bool {
 	case CrashAll, PowerAll:
 		return w.refounded() || !slices.ContainsFunc(w.servers, func(s *host) bool { return s.keeps })
 	case Crash, Power:
-		return !s.keeps || w.refounded() || v != nil && v.bare
+		// One that is down for longer is absent, and the others may found without its data.
+		return !s.keeps || w.refounded() || v != nil && v.bare && f.Dur < foundingPatience/2
 	case NoName, Stranger:
 		return w.refounded() || !w.willKeep(s)
 	case Off:

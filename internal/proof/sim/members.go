@@ -396,9 +396,10 @@ func (w *World) possible(f Fault, s *host) bool {
 	case Rot, Lie, Wipe:
 		return s.installed && !s.unfit() && w.spares(s)
 	case Power:
-		return w.losesNothing(s)
+		return w.losesNothing(s) && (!w.plan.Begins || w.befalls(f, s))
 	case PowerAll:
-		return !slices.ContainsFunc(w.servers, func(s *host) bool { return !w.losesNothing(s) })
+		return !slices.ContainsFunc(w.servers, func(s *host) bool { return !w.losesNothing(s) }) &&
+			(!w.plan.Begins || w.befalls(f, s))
 	case Diverge:
 		return w.diverges(s)
 	case Join:
