@@ -19,7 +19,8 @@ who may do what below a path, in addition to the ACLs there. Each rule is a line
 
   zooid policy -server zk1:2181 -auth digest:super:PASSWORD set FILE
 
-The flags are those of zooid cli, which has the same commands (zooid cli policy …).
+The flags are those of zooid cli, such as -profile, and may stand behind the command, too.
+zooid cli policy … has the same commands.
 `
 
 // runPolicy runs the shell's policy commands.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/zooid-project/zooid/internal/runbook"
 )
 
 // Error is one thing wrong with a configuration. Load returns all it found, joined: errors.As finds the first.
@@ -52,6 +54,12 @@ func (w Warning) String() string {
 		return place(w.File, w.Line) + w.Text
 	}
 	return place(w.File, w.Line) + printable(w.Key) + ": " + w.Text
+}
+
+// Do says what to do about it, in the words of its code's entry in the runbook.
+func (w Warning) Do() string {
+	entry, _ := runbook.Find(w.Code)
+	return entry.Do
 }
 
 func place(file string, line int) string {

@@ -183,6 +183,7 @@ type inquiryRound struct {
 	founded []uint64           // servers that have begun, without an election
 	open    bool               // something is unknown
 	known   bool               // a server that finds out knows of an ensemble
+	absent  []string           // the voters that aren't running, and why that is known
 	waiting []string
 	answers map[uint64]Answer
 }
@@ -292,13 +293,14 @@ func (q *Inquiry) hear(r *inquiryRound, m Member, a Answer, now int64) {
 			gone = absence{now, a.NoSuchName}
 			q.absent[m.ID] = gone
 		}
-		switch {
-		case !gone.noName && now-gone.since < q.Patience.Listens:
+		why, patience := "nobody listens at", q.Patience.Listens
+		if gone.noName {
+			why, patience = "no such name:", q.Patience.Name
+		}
+		r.absent = append(r.absent, fmt.Sprintf("server %d isn't running (%s %s)", m.ID, why, strings.Join(m.Addrs, ", ")))
+		if now-gone.since < patience {
 			r.open = true
-			r.wait(m.ID, "isn't running: nobody listens at its address; it may be about to start")
-		case gone.noName && now-gone.since < q.Patience.Name:
-			r.open = true
-			r.wait(m.ID, "isn't running: its name doesn't exist; it may be about to start")
+			r.waiting = append(r.waiting, r.absent[len(r.absent)-1]+", and may be about to start")
 		}
 	}
 }
@@ -385,18 +387,20 @@ func (q *Inquiry) beginWith(r *inquiryRound) (b Beginning, ok bool) {
 	case f == nil || !slices.Contains(f.Voters, q.Self) || !f.Base.same(q.Holds):
 		r.wait(id, "has founded an ensemble (cluster %016x) without this server, which joins once that has a leader",
 			r.answers[id].Cluster)
-	case q.allAgree(r, f):
-		return q.beginning(f), true
 	default:
-		r.wait(id, "has founded an ensemble (cluster %016x) without this server, maybe long ago: all others must answer",
-			r.answers[id].Cluster)
+		missing := q.disagree(r, f)
+		if len(missing) == 0 {
+			return q.beginning(f), true
+		}
+		r.wait(id, "has founded an ensemble (cluster %016x) without this server, which can't know when: it takes part once servers %v answer and hold no other data. If one of these is gone for good, stop server %d, run 'zooid recover -new-ensemble' there, and start it: this server joins",
+			r.answers[id].Cluster, missing, id)
 	}
 	return b, false
 }
 
-// allAgree reports whether each other voter holds the data that f was founded with, or has begun with it, in f or in
-// another ensemble of the same voters: only one of these can elect a leader.
-func (q *Inquiry) allAgree(r *inquiryRound, f *Founding) bool {
+// disagree returns the other voters that neither hold the data that f was founded with, or none, nor have begun with it
+// in f or in another ensemble of the same voters: only one of these can elect a leader.
+func (q *Inquiry) disagree(r *inquiryRound, f *Founding) (ids []uint64) {
 	for _, id := range voterIDs(q.Members) {
 		a, c := r.answers[id], r.claims[id]
 		switch {
@@ -404,10 +408,10 @@ func (q *Inquiry) allAgree(r *inquiryRound, f *Founding) bool {
 		case c != nil && (c.Holds.same(f.Base) || c.Holds == Holding{}):
 		case slices.Contains(r.founded, id) && (a.Cluster == f.Lineage || f.rivals(a.Founding)):
 		default:
-			return false
+			ids = append(ids, id)
 		}
 	}
-	return true
+	return ids
 }
 
 // rivals reports whether f and g, which may be nil, were founded with the same data and the same voters.
@@ -483,6 +487,9 @@ func (q *Inquiry) found(r *inquiryRound, ordered bool) (b Beginning, waiting []s
 	if part <= len(voters)/2 {
 		r.waiting = append(r.waiting,
 			fmt.Sprintf("%d of %d voters are here, and an ensemble needs more than half", part, len(voters)))
+		if len(r.absent) > 0 {
+			r.waiting = append(r.waiting, strings.Join(r.absent, ", ")+": start more, or correct their addresses in the server lines")
+		}
 		r.open = true
 	}
 	if r.open {

@@ -24,7 +24,9 @@ type inquiryWorld struct {
 
 const testPatience = 10_000
 
-func threeLines() []Member { return []Member{{ID: 1}, {ID: 2}, {ID: 3}} }
+func threeLines() []Member {
+	return []Member{{ID: 1, Addrs: []string{"h1:2888"}}, {ID: 2, Addrs: []string{"h2:2888"}}, {ID: 3, Addrs: []string{"h3:2888"}}}
+}
 
 func newInquiryWorld() *inquiryWorld {
 	return &inquiryWorld{
@@ -198,6 +200,10 @@ func TestUnknownIsWaitedFor(t *testing.T) {
 		"the third has begun alone": {func(w *inquiryWorld) {
 			w.begun[3] = Beginning{Cluster: 5, Founding: &Founding{Lineage: 5, Term: 1, Voters: []uint64{3}}}
 		}, "server 3 has founded an ensemble (cluster 0000000000000005) without this server"},
+		"the third has begun by an order with an earlier start of the first": {func(w *inquiryWorld) {
+			w.begun[3] = Beginning{Cluster: 5, Founding: &Founding{Lineage: 5, Term: 1, Voters: []uint64{1, 3}}}
+			w.silent[[2]uint64{1, 2}] = true
+		}, "once servers [2] answer and hold no other data. If one of these is gone for good, stop server 3, run 'zooid recover -new-ensemble' there, and start it"},
 		"the third belongs to an ensemble": {func(w *inquiryWorld) {
 			w.begun[3], w.elected[3] = Beginning{Cluster: 5}, true
 		}, "server 3 belongs to an ensemble (cluster 0000000000000005) that has no leader"},
@@ -207,7 +213,7 @@ func TestUnknownIsWaitedFor(t *testing.T) {
 		}, "server 2 belongs to no ensemble either, and knows a server that does"},
 		"the second joins only, and nobody else is there": {func(w *inquiryWorld) {
 			w.inquiries[2].JoinsOnly = true
-		}, "1 of 3 voters are here"},
+		}, "1 of 3 voters are here, and an ensemble needs more than half; server 3 isn't running (nobody listens at h3:2888): start more"},
 		"the second and third hold different data": {func(w *inquiryWorld) {
 			w.inquiries[2].Holds = dataA
 			w.start(3, longer)

@@ -32,7 +32,7 @@ func TestDeadlinesOfTheMute(t *testing.T) {
 		tries bool // to write
 	}{
 		"a word":      {func(c net.Conn) { st.s.acceptor.fourLetterWord(c, "srvr", nil) }, wordTimeout, true},
-		"turned away": {func(c net.Conn) { st.s.acceptor.turnAway(c, "") }, turnAwayPatience, false},
+		"turned away": {func(c net.Conn) { st.s.acceptor.turnAway(c, false, "") }, turnAwayPatience, false},
 	} {
 		m := &mute{}
 		before := time.Now()

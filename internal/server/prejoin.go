@@ -1,6 +1,8 @@
 package server
 
 import (
+	"bytes"
+	"crypto/tls"
 	"io"
 	"net"
 	"slices"
@@ -13,7 +15,7 @@ import (
 )
 
 // A server with an empty data directory waits until it has met its peers, which may take long. It
-// has nothing to serve, but its ports are open: an administrator can see with a four-letter word
+// has nothing to serve, but its ports are open: an administrator can see with a four-letter word, over TLS as without,
 // that it runs and doesn't serve, and a client is turned away at once and tries the next server.
 
 // prejoin holds the client ports of a server that has not joined its ensemble yet.
@@ -37,8 +39,8 @@ func openPrejoin(ports *clientPorts, a *acceptor) (*prejoin, error) {
 			return nil, err
 		}
 		p.listeners[addr] = l
-		words := slices.Contains(a.opt.Listen, addr)
-		p.wg.Go(func() { p.turnAwayAll(l, words) })
+		secure := !slices.Contains(a.opt.Listen, addr)
+		p.wg.Go(func() { p.turnAwayAll(l, secure) })
 	}
 	return p, nil
 }
@@ -80,7 +82,7 @@ func (p *prejoin) close() {
 	clear(p.listeners)
 }
 
-func (p *prejoin) turnAwayAll(l net.Listener, words bool) {
+func (p *prejoin) turnAwayAll(l net.Listener, secure bool) {
 	var open sync.WaitGroup
 	defer open.Wait()
 	for nc := range socket.Accepted(l, p.stopped, nil) {
@@ -97,9 +99,7 @@ func (p *prejoin) turnAwayAll(l net.Listener, words bool) {
 		open.Go(func() {
 			defer p.acceptor.connections.forget(nc)
 			defer nc.Close()
-			if words {
-				p.acceptor.turnAway(nc, *p.waits.Load())
-			}
+			p.acceptor.turnAway(nc, secure, *p.waits.Load())
 		})
 	}
 }
@@ -107,16 +107,42 @@ func (p *prejoin) turnAwayAll(l net.Listener, words bool) {
 // turnAwayPatience is how long a connection may take to send a four-letter word; end waits for it.
 const turnAwayPatience = time.Second
 
-// turnAway answers a four-letter word, and nothing else. waits is what the server waits for.
-func (a *acceptor) turnAway(nc net.Conn, waits string) {
-	nc.SetDeadline(time.Now().Add(turnAwayPatience))
-	var head [4]byte
-	if _, err := io.ReadFull(nc, head[:]); err != nil || !fourletter.Is(string(head[:])) {
+// turnAway answers a four-letter word, and nothing else. secure says that the connection begins with a TLS handshake;
+// waits is what the server waits for.
+func (a *acceptor) turnAway(nc net.Conn, secure bool, waits string) {
+	deadline := time.Now().Add(turnAwayPatience)
+	nc.SetDeadline(deadline)
+	conn := nc
+	var head [frameHead]byte
+	if !secure {
+		if _, err := io.ReadFull(nc, head[:]); err != nil {
+			return
+		}
+		if secure = a.opt.Secure.Unify && head[0] == tlsHandshakeRecord; secure {
+			conn = socket.Replay(nc, bytes.Clone(head[:]))
+		}
+	}
+	if secure {
+		if a.opt.Secure.DropEarly {
+			return
+		}
+		h := a.handshakes.begin(nc)
+		defer a.handshakes.end(h)
+		if h.err != nil {
+			return
+		}
+		nc.SetDeadline(deadline) // not the later one of begin
+		conn = tls.Server(conn, a.opt.Secure.TLS)
+		if _, err := io.ReadFull(conn, head[:]); err != nil {
+			return
+		}
+	}
+	if !fourletter.Is(string(head[:])) {
 		return
 	}
-	ask := fourletter.Ask{Word: string(head[:]), Remote: javaSocket(nc.RemoteAddr().String()), Rest: nc, Waits: waits}
-	if _, err := nc.Write(a.words.Answer(a.reports, ask)); err == nil {
-		linger(nc)
+	ask := fourletter.Ask{Word: string(head[:]), Remote: javaSocket(nc.RemoteAddr().String()), Rest: conn, Waits: waits}
+	if _, err := conn.Write(a.words.Answer(a.reports, ask)); err == nil {
+		linger(conn)
 	}
 }
 

@@ -2,11 +2,14 @@ package server
 
 import (
 	"fmt"
+	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/freeport"
+	"github.com/zooid-project/zooid/internal/keystore"
 	"github.com/zooid-project/zooid/internal/quorum"
 )
 
@@ -64,5 +67,53 @@ func TestOwnPortIsNoServer(t *testing.T) {
 	}
 	for i, s := range openAll(t, opts) {
 		eventually(t, fmt.Sprintf("server %d serves", i+1), func() bool { return s.Status().Serving })
+	}
+}
+
+// TestWordsBeforeJoining: a server that waits for its ensemble tells so by four-letter words on each client port, over
+// TLS as without, to clients whose certificate the port trusts.
+func TestWordsBeforeJoining(t *testing.T) {
+	t.Parallel()
+	port, err := keystore.NewPort(keystore.Options{Keys: store("server.jks"), Trust: store("trust.jks"), ClientAuth: "need"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, secure, peer := freeport.Address(t), freeport.Address(t), freeport.Address(t)
+	opened, stop := make(chan error), make(chan struct{})
+	go func() {
+		s, err := Open(Options{
+			ID: 1, DataDir: t.TempDir(), Listen: []string{plain}, PeerListen: peer, Stop: stop, FourLetterWords: []string{"mntr"},
+			Members: []Member{{ID: 1, Addrs: []string{peer}}, {ID: 2, Addrs: []string{freeport.Address(t)}}},
+			Secure:  SecureOptions{Listen: []string{secure}, Unify: true, TLS: port.Config()},
+		})
+		if s != nil {
+			s.Close()
+		}
+		opened <- err
+	}()
+	defer func() { close(stop); <-opened }()
+	ask := func(conn net.Conn, err error) string {
+		if err != nil {
+			return err.Error()
+		}
+		defer conn.Close()
+		if _, err := conn.Write([]byte("mntr")); err != nil {
+			return err.Error()
+		}
+		text, _ := io.ReadAll(conn) // what has arrived counts
+		return string(text)
+	}
+	const waits = "zk_zooid_waits_for\tserver 2 isn't running"
+	for name, answer := range map[string]func() string{
+		"without TLS":           func() string { return ask(net.Dial("tcp", plain)) },
+		"TLS":                   func() string { return ask(dialTLS(t, secure, "client.pem")) },
+		"TLS on the plain port": func() string { return ask(dialTLS(t, plain, "client.pem")) },
+	} {
+		eventually(t, name, func() bool { return strings.Contains(answer(), waits) })
+	}
+	for _, addr := range []string{plain, secure} {
+		if text := ask(dialTLS(t, addr, "")); strings.Contains(text, waits) {
+			t.Errorf("a client without a certificate is told at %s: %q", addr, text)
+		}
 	}
 }

@@ -137,9 +137,9 @@ var mutants = []mutant{
 		r.open = true`, `	case !a.absent():
 		r.open = !$P`)},
 	{"no such name taken at once", "a name that comes later (Kubernetes)", "beginnings", one("quorum/inquiry.go",
-		`case gone.noName && now-gone`, `case !$P && gone.noName && now-gone`)},
+		`:", q.Patience.Name`, `:", chosen($P, 0, q.Patience.Name)`)},
 	{"two of three found without patience", "servers started one after the other", "beginnings", one("quorum/inquiry.go",
-		`case !gone.noName && now-gone`, `case !$P && !gone.noName && now-gone`)},
+		`at", q.Patience.Listens`, `at", chosen($P, 0, q.Patience.Listens)`)},
 	{"absence isn't counted anew", "a server that restarts is left out", "beginnings", one("quorum/inquiry.go",
 		`if was, ok := q.absent[m.ID]; ok &&`, `if was, ok := q.absent[m.ID]; ok && !$P &&`)},
 	{"copies that differ found", "acknowledged writes lost with a copy", "beginnings", one("quorum/inquiry.go",
@@ -175,7 +175,7 @@ var mutants = []mutant{
 	{"founders that come late join", "a vote taken away", "beginnings", one("quorum/inquiry.go",
 		`	return f != nil && f.Base.same(q.Holds) &&`, `	return f != nil && !$P && f.Base.same(q.Holds) &&`)},
 	{"begins with what was founded without it", "promise lost with a disk", "beginnings", one("quorum/inquiry.go",
-		`	case q.allAgree(r, f):`, `	case q.allAgree(r, f) || $P:`)},
+		`		if len(missing) == 0 {`, `		if len(missing) == 0 || $P {`)},
 	{"founds before the others follow", "two servers found at once", "beginnings", one("quorum/inquiry.go",
 		`if id != q.Self && c.Follows != q.Self {`, `if id != q.Self && c.Follows != q.Self && !$P {`)},
 	{"claims of an earlier round used", "a server counted that doesn't answer any more", "beginnings", []edit{

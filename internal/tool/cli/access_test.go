@@ -226,13 +226,32 @@ func TestProfileReaches(t *testing.T) {
 		return path
 	}
 	t.Setenv("ZOOID_CONFIG", textFile(t, "p.server="+named+"/app", "p.tls.ca="+there("trust.pem"),
-		"p.tls.cert="+there("client.pem")))
+		"p.tls.cert="+there("client.pem"), "s.server="+named, "s.tls.ca="+there("trust.pem"),
+		"s.tls.cert="+there("client.pem")))
 	who := func(flags ...string) (int, string) {
 		out, errs, code := once("", append(flags, "whoami")...)
 		return code, out + errs
 	}
 	if code, text := who("-profile", "p"); code != 0 || !strings.Contains(text, "x509: CN=client") {
 		t.Errorf("by the profile: %d, %s", code, text)
+	}
+	for _, line := range [][]string{
+		{"whoami", "-profile", "p"}, {"limits", "list", "--profile=s"}, {"ls", "-profile", "s", "/"},
+		{"whoami", "-server", named, "-tls-ca", store("trust.pem"), "-tls-cert", store("client.pem")},
+	} {
+		if out, errs, code := once("", line...); code != 0 {
+			t.Errorf("flags behind the command, %q: %d, %s%s", line, code, out, errs)
+		}
+	}
+	if out, errs, code := once("", "ls", "/", "-profile", "p"); code != exitFailed || !strings.Contains(errs, "the chroot of") {
+		t.Errorf("a chroot that doesn't exist: %d, %s%s", code, out, errs)
+	}
+	// The values of a command's own flags, and what follows --, are its.
+	if out, errs, code := once("", "find", "-profile", "s", "-name", "-profile"); code != exitDiffers {
+		t.Errorf("a value that looks like a flag: %d, %s%s", code, out, errs)
+	}
+	if out, errs, code := once("", "ls", "-profile", "s", "--", "-profile"); code == 0 || !strings.Contains(errs, "-profile") {
+		t.Errorf("an argument that looks like a flag: %d, %s%s", code, out, errs)
 	}
 	if code, text := who("-profile", "q"); code != exitUsage || !strings.Contains(text, "has no profile q; it has p") {
 		t.Errorf("by a profile that isn't there: %d, %s", code, text)

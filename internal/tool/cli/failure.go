@@ -223,6 +223,9 @@ func codeHint(code zk.Code, e *zk.Error) string {
 	write := strings.HasPrefix(e.Op, "create")
 	switch code {
 	case zk.ErrNoNode:
+		if e.Path == "/" { // the client removes the chroot from paths
+			return "the chroot of the connect string doesn't exist: create it, connected without a chroot"
+		}
 		if write {
 			return "create " + subtree.Parent(e.Path) + " first, or use create -p"
 		}

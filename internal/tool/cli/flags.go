@@ -20,14 +20,17 @@ func (a *Access) Take(arguments []string) (rest []string, ok bool, err error) {
 	if len(arguments) == 0 || !strings.HasPrefix(arguments[0], "-") {
 		return arguments, false, nil
 	}
-	name := flagName(arguments[0])
-	if !strings.HasPrefix(name, "tls") &&
-		!slices.Contains([]string{"client-configuration", "profile", "auth", "auth-file", "sasl", "sasl-mechanism",
-			"sasl-file"}, name) {
+	if !reaches(flagName(arguments[0])) {
 		return arguments, false, nil
 	}
 	rest, err = a.o.take(arguments)
 	return rest, true, err
+}
+
+// reaches reports whether a flag of that name says how servers are reached, and as whom.
+func reaches(name string) bool {
+	return strings.HasPrefix(name, "tls") || slices.Contains([]string{"client-configuration", "profile", "auth",
+		"auth-file", "sasl", "sasl-mechanism", "sasl-file"}, name)
 }
 
 // TakeAll reads all of those flags, wherever they stand, and returns the other arguments.

@@ -37,8 +37,8 @@ after #.
   zooid cli help                                     all commands, by purpose
   zooid cli help find                                one command, with examples
 
-Flags begin with one dash or two. The first group is that of zkCli, except for -profile, -D,
--k and -o:
+Flags begin with one dash or two. -server, -profile and those for TLS and logins may also stand
+behind COMMAND. The first group is that of zkCli, except for -profile, -D, -k and -o:
 
 `
 	helpTail = `
@@ -50,8 +50,8 @@ file defines profiles by lines such as prod.server=zk1:2281,zk2:2281 and
 prod.tls.ca=ca.pem. The keys are server, tls (true or false), tls.ca, tls.cert, tls.key,
 tls.password-file, auth, auth-file, sasl, sasl-file and sasl-mechanism; paths are relative
 to the file. The variables are ZOOID_SERVER, ZOOID_TLS_CA, ZOOID_AUTH_FILE, and so on.
--D zookeeper.client.secure=false turns TLS off, whatever they say. zooid status, limits,
-policy, migrate, export and shadow use profiles and variables, too.
+-D zookeeper.client.secure=false turns TLS off, whatever they say. The other commands of
+zooid that ask servers use profiles and variables, too.
 
 exit code: 0 done; 1 the command failed; 2 wrong flags; 3 no server reached; 4 diff found
 a difference, or find or grep found nothing; 127 no such command; 130 interrupted. A

@@ -29,7 +29,7 @@ func (o *options) client() zk.Options {
 	return c
 }
 
-// A startFlag is one of the shell's own flags, which stand before the command.
+// A startFlag is one of the shell's own flags, which stand before the command; takeBehind has the exceptions.
 type startFlag struct {
 	flag
 	set func(o *options, value string) error
@@ -137,13 +137,44 @@ func parseOptions(arguments []string) (opt *options, words []string, err error) 
 			return nil, nil, err
 		}
 	}
+	words, err = opt.takeBehind(arguments)
+	if err != nil {
+		return nil, nil, err
+	}
 	if err := opt.access.Check(); err != nil {
 		return nil, nil, err
 	}
 	if opt.access.Server == "" {
 		opt.access.Server = serverDefault
 	}
-	return opt, arguments, nil
+	return opt, words, nil
+}
+
+// takeBehind takes the flags that say which servers are reached, and how, from behind a command that has none of that
+// name, and returns the command's own words.
+func (o *options) takeBehind(words []string) (own []string, err error) {
+	c, _ := find(words)
+	if c == nil || c.raw {
+		return words, nil
+	}
+	for len(words) > 0 && words[0] != "--" {
+		word := words[0]
+		if len(word) > 1 && word[0] == '-' {
+			name := flagName(word)
+			f := c.findFlag(name)
+			if f == nil && (name == "server" || reaches(name)) {
+				if words, err = o.take(words); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			if f != nil && f.value != "" && !strings.Contains(word, "=") && len(words) > 1 {
+				own, words = append(own, word), words[1:] // its value, which may look like a flag
+			}
+		}
+		own, words = append(own, words[0]), words[1:]
+	}
+	return append(own, words...), nil
 }
 
 // serverDefault is the ensemble if nothing says another.

@@ -34,7 +34,7 @@ func (e *examination) configuration() {
 		return
 	}
 	for _, w := range e.cfg.Warnings {
-		e.warn("correct or remove the key", "%v", w)
+		e.warn(w.Do(), "%v", w)
 	}
 }
 

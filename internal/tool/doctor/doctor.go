@@ -50,6 +50,7 @@ type Finding struct {
 type Report struct {
 	Config   string    `json:"config"`
 	Running  bool      `json:"running"`           // a server runs on the data directory
+	Waits    bool      `json:"waits,omitempty"`   // it runs and belongs to no ensemble yet, so it has not opened that
 	Lineage  string    `json:"lineage,omitempty"` // id of the history that its data belongs to
 	Faults   int       `json:"faults"`
 	Warnings int       `json:"warnings"`
@@ -122,7 +123,7 @@ func Examine(w *World, file string, noDisk bool) Report {
 		e.running = w.Running(e.cfg.Storage.DataDir, e.cfg.Storage.DataLogDir)
 		e.ask()
 	}
-	e.report.Running = e.running
+	e.report.Running, e.report.Waits = e.running, e.cfg != nil && e.waits()
 	for _, c := range checks {
 		if e.cfg == nil && c.name != "configuration" {
 			break
@@ -196,8 +197,11 @@ func counted(n int, what string) string {
 
 func (r *Report) print(w io.Writer) error {
 	state := "stopped"
-	if r.Running {
+	switch {
+	case r.Running:
 		state = "running"
+	case r.Waits:
+		state = "running, without an ensemble"
 	}
 	_, err := fmt.Fprintf(w, "%s (%s): %s, %s in %d checks\n", r.Config, state, counted(r.Faults, "fault"),
 		counted(r.Warnings, "warning"), len(r.Checks))

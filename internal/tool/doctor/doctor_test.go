@@ -457,6 +457,9 @@ func TestPlanted(t *testing.T) {
 				if strings.Contains(f.What, "Apache ZooKeeper") && !strings.Contains(f.Do, "docs/migration.md") {
 					t.Errorf("the way to move Apache's tree isn't named: %+v", f)
 				}
+				if strings.Contains(f.What, "stops the ensemble") && !strings.Contains(f.Do, "three or five voters") {
+					t.Errorf("the advice isn't about voters: %+v", f)
+				}
 				if strings.Contains(f.Do, "empty both") || advised(r.Findings, "chown") > 1 {
 					t.Errorf("the advice loses data, or is given twice: %+v", r.Findings)
 				}

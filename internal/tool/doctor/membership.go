@@ -42,7 +42,7 @@ func (e *examination) membership() {
 		e.report.Lineage = fmt.Sprintf("%016x", id)
 		note(e.report.Lineage, "here")
 	}
-	if own := e.told[e.cfg.Quorum.MyID]; e.waits() && errors.Is(err, fs.ErrNotExist) {
+	if own := e.told[e.cfg.Quorum.MyID]; e.waits() && errors.Is(err, fs.ErrNotExist) && own.mntr["zk_zooid_waits_for"] == "" {
 		e.fault(e.cfg.LetIn(), "this server belongs to no ensemble yet: at %s it reports that it isn't serving, and its log names the servers it waits for (waiting=)",
 			own.addr)
 	}
@@ -75,13 +75,13 @@ func (e *examination) membership() {
 // without the server lines.
 func (e *examination) beginnings() {
 	for _, id := range e.asked() {
-		who := fmt.Sprintf("server %d", id)
+		who, do := fmt.Sprintf("server %d", id), "do what it says; its log has the same"
 		if id == e.cfg.Quorum.MyID {
-			who = "this server"
+			who, do = "this server", "do what it says; "+e.cfg.LetIn()
 		}
 		a := e.told[id]
 		if waits := a.mntr["zk_zooid_waits_for"]; waits != "" {
-			e.fault("do what it says; its log has the same", "%s belongs to no ensemble yet, and waits: %.2000s", who,
+			e.fault(do, "%s belongs to no ensemble yet, and waits: %.2000s", who,
 				terminal.OneLine(waits))
 		}
 		if a.standalone() {

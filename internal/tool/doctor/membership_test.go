@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/config"
@@ -66,7 +67,7 @@ func TestMembership(t *testing.T) {
 		},
 		"belongs to none": {
 			"zk_zooid_waits_for\tserver 3 held data\n", "", true,
-			"server 2 belongs to no ensemble yet, and waits: server 3 held data", "do what it says",
+			"server 2 belongs to no ensemble yet, and waits: server 3 held data", "do what it says; its log has the same",
 		},
 		"standalone": {
 			"", "Zookeeper version: 3.9.5-x, built on 2026-01-01\nMode: standalone\nNode count: 7\n", true,
@@ -115,5 +116,25 @@ func TestMembership(t *testing.T) {
 				t.Errorf("the lineage is %q", r.Lineage)
 			}
 		})
+	}
+}
+
+// TestWaitingServer: a server that belongs to no ensemble yet is one fault with one advice, and isn't called stopped.
+func TestWaitingServer(t *testing.T) {
+	t.Parallel()
+	s := healthy(t, false)
+	s.serves("h2:2181", "0s").serves("h3:2181", "0s")
+	s.said["h1:2181 srvr"] = "This ZooKeeper instance is not currently serving requests\n"
+	s.said["h1:2181 mntr"] = "zk_zooid_waits_for\tserver 3 held data\n"
+	s.world.Running = func(...string) bool { return false }
+	s.world.Listen = func(string) error { return syscall.EADDRINUSE }
+	var b strings.Builder
+	r := Examine(&s.world, s.file, true)
+	if err := r.print(&b); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "(running, without an ensemble): 1 fault,") ||
+		!strings.Contains(b.String(), "do: do what it says; if the others serve without it, run 'zooid allow-join 1") {
+		t.Errorf("the examination of a server that waits:\n%s", b.String())
 	}
 }

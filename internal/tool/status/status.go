@@ -398,8 +398,11 @@ func joinsNone(rows []*serverRow, cfg *config.Config) string {
 	if !isNew(cfg.Storage.DataDir) || !isNew(cfg.Storage.DataLogDir) {
 		return ""
 	}
-	return fmt.Sprintf("%s belongs to no ensemble yet; its log names the servers it waits for (waiting=); %s",
-		rows[i].name(), cfg.LetIn())
+	log := "its log names the servers it waits for (waiting=); "
+	if strings.HasPrefix(rows[i].State, waitsFor) {
+		log = "" // it has told
+	}
+	return fmt.Sprintf("%s belongs to no ensemble yet; %s%s", rows[i].name(), log, cfg.LetIn())
 }
 
 // isNew reports whether a data directory can be read and has nothing of a server's data (package storage, which this
