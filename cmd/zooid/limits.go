@@ -27,8 +27,7 @@ applies (limits.connection, limits.address, limits.identity, limits.path).
 
   zooid limits -server zk1:2181 -auth digest:super:PASSWORD set /app requests=5000 children=10000
 
-The flags are those of zooid cli, such as -profile, and may stand behind the command, too.
-zooid cli limits … has the same commands.
+The flags are those of zooid cli limits …, such as -profile; they may also stand behind the command.
 `
 
 // runLimits runs the shell's limits commands.
@@ -36,8 +35,7 @@ func runLimits(args []string, stdout, stderr io.Writer) int {
 	return runOfShell("limits", []string{"list", "get", "set", "delete"}, limitsUsage, args, stdout, stderr)
 }
 
-// runOfShell runs a command of the shell that has subcommands. The shell's flags may stand before the subcommand, and most
-// behind it (zooid cli -h).
+// runOfShell runs a command of the shell that has subcommands. The shell's flags may stand before it.
 func runOfShell(command string, subcommands []string, usage string, args []string, stdout, stderr io.Writer) int {
 	at := slices.IndexFunc(args, func(arg string) bool { return slices.Contains(subcommands, arg) })
 	if at < 0 {

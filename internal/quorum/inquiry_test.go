@@ -25,7 +25,8 @@ type inquiryWorld struct {
 const testPatience = 10_000
 
 func threeLines() []Member {
-	return []Member{{ID: 1, Addrs: []string{"h1:2888"}}, {ID: 2, Addrs: []string{"h2:2888"}}, {ID: 3, Addrs: []string{"h3:2888"}}}
+	at := func(id uint64, addr string) Member { return Member{ID: id, Addrs: []string{addr}} }
+	return []Member{at(1, "h1:2888"), at(2, "h2:2888"), at(3, "h3:2888")}
 }
 
 func newInquiryWorld() *inquiryWorld {

@@ -1,9 +1,7 @@
 package server
 
 import (
-	"bytes"
 	"crypto/tls"
-	"io"
 	"net"
 	"slices"
 	"sync"
@@ -15,8 +13,8 @@ import (
 )
 
 // A server with an empty data directory waits until it has met its peers, which may take long. It
-// has nothing to serve, but its ports are open: an administrator can see with a four-letter word, over TLS as without,
-// that it runs and doesn't serve, and a client is turned away at once and tries the next server.
+// has nothing to serve, but its ports are open: a four-letter word, over TLS or not, shows that it runs and doesn't
+// serve, and a client is turned away at once and tries the next server.
 
 // prejoin holds the client ports of a server that has not joined its ensemble yet.
 type prejoin struct {
@@ -113,34 +111,25 @@ func (a *acceptor) turnAway(nc net.Conn, secure bool, waits string) {
 	deadline := time.Now().Add(turnAwayPatience)
 	nc.SetDeadline(deadline)
 	conn := nc
-	var head [frameHead]byte
+	var head []byte
+	var err error
 	if !secure {
-		if _, err := io.ReadFull(nc, head[:]); err != nil {
-			return
-		}
-		if secure = a.opt.Secure.Unify && head[0] == tlsHandshakeRecord; secure {
-			conn = socket.Replay(nc, bytes.Clone(head[:]))
-		}
+		head, err = readTo(nc, make([]byte, 0, frameHead), frameHead)
+		secure = err == nil && a.opt.Secure.Unify && head[0] == tlsHandshakeRecord
 	}
-	if secure {
-		if a.opt.Secure.DropEarly {
-			return
-		}
+	if secure && !a.opt.Secure.DropEarly {
 		h := a.handshakes.begin(nc)
 		defer a.handshakes.end(h)
-		if h.err != nil {
-			return
-		}
 		nc.SetDeadline(deadline) // not the later one of begin
-		conn = tls.Server(conn, a.opt.Secure.TLS)
-		if _, err := io.ReadFull(conn, head[:]); err != nil {
-			return
+		conn = tls.Server(socket.Replay(nc, head), a.opt.Secure.TLS)
+		if err = h.err; err == nil {
+			head, err = readTo(conn, make([]byte, 0, frameHead), frameHead)
 		}
 	}
-	if !fourletter.Is(string(head[:])) {
+	if err != nil || !fourletter.Is(string(head)) {
 		return
 	}
-	ask := fourletter.Ask{Word: string(head[:]), Remote: javaSocket(nc.RemoteAddr().String()), Rest: conn, Waits: waits}
+	ask := fourletter.Ask{Word: string(head), Remote: javaSocket(nc.RemoteAddr().String()), Rest: conn, Waits: waits}
 	if _, err := conn.Write(a.words.Answer(a.reports, ask)); err == nil {
 		linger(conn)
 	}

@@ -74,7 +74,8 @@ func TestOwnPortIsNoServer(t *testing.T) {
 // TLS as without, to clients whose certificate the port trusts.
 func TestWordsBeforeJoining(t *testing.T) {
 	t.Parallel()
-	port, err := keystore.NewPort(keystore.Options{Keys: store("server.jks"), Trust: store("trust.jks"), ClientAuth: "need"})
+	keys := keystore.Options{Keys: store("server.jks"), Trust: store("trust.jks"), ClientAuth: "need"}
+	port, err := keystore.NewPort(keys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,9 +83,10 @@ func TestWordsBeforeJoining(t *testing.T) {
 	opened, stop := make(chan error), make(chan struct{})
 	go func() {
 		s, err := Open(Options{
-			ID: 1, DataDir: t.TempDir(), Listen: []string{plain}, PeerListen: peer, Stop: stop, FourLetterWords: []string{"mntr"},
-			Members: []Member{{ID: 1, Addrs: []string{peer}}, {ID: 2, Addrs: []string{freeport.Address(t)}}},
-			Secure:  SecureOptions{Listen: []string{secure}, Unify: true, TLS: port.Config()},
+			ID: 1, DataDir: t.TempDir(), Listen: []string{plain}, PeerListen: peer, Stop: stop,
+			FourLetterWords: []string{"mntr"},
+			Members:         []Member{{ID: 1, Addrs: []string{peer}}, {ID: 2, Addrs: []string{freeport.Address(t)}}},
+			Secure:          SecureOptions{Listen: []string{secure}, Unify: true, TLS: port.Config()},
 		})
 		if s != nil {
 			s.Close()

@@ -10,8 +10,9 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// TestSlowLink starts a server that is far behind, at the end of a slow link: while it gets a snapshot, the leader writes
-// several newer ones. It goes on from the one it gets, and doesn't get one after another for as long as clients write.
+// TestSlowLink starts a server that is far behind, at the end of a slow link: while it gets a snapshot, the leader
+// writes several newer ones. It goes on from the one it gets, and doesn't get one after another for as long as clients
+// write.
 func TestSlowLink(t *testing.T) {
 	_, rng := hurtful(t)
 	e := Start(t, Options{
@@ -49,7 +50,8 @@ func TestSlowLink(t *testing.T) {
 		}
 	}
 	for n := range 128 {
-		if _, err := c.Create(t.Context(), fmt.Sprint("/d", n), blob, zk.ModePersistent, zk.WorldACL(zk.PermAll)); err != nil {
+		path, all := fmt.Sprint("/d", n), zk.WorldACL(zk.PermAll)
+		if _, err := c.Create(t.Context(), path, blob, zk.ModePersistent, all); err != nil {
 			t.Fatal(err)
 		}
 	}

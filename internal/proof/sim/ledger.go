@@ -118,8 +118,8 @@ func (g *ledger) audit(s *host) {
 	}
 }
 
-// lastBatch bounds how many entries a server's last write holds, unless it catches up. If bits rot, recovery may mistake
-// only what was written last for a crash's remains.
+// lastBatch bounds how many entries a server's last write holds, unless it catches up. If bits rot, recovery may
+// mistake only what was written last for a crash's remains.
 const lastBatch = 32
 
 // recovered compares the content that a server found on its disk with its promises, and

@@ -243,14 +243,16 @@ func TestProfileReaches(t *testing.T) {
 			t.Errorf("flags behind the command, %q: %d, %s%s", line, code, out, errs)
 		}
 	}
-	if out, errs, code := once("", "ls", "/", "-profile", "p"); code != exitFailed || !strings.Contains(errs, "the chroot of") {
+	out, errs, code := once("", "ls", "/", "-profile", "p")
+	if code != exitFailed || !strings.Contains(errs, "the chroot of") {
 		t.Errorf("a chroot that doesn't exist: %d, %s%s", code, out, errs)
 	}
 	// The values of a command's own flags, and what follows --, are its.
 	if out, errs, code := once("", "find", "-profile", "s", "-name", "-profile"); code != exitDiffers {
 		t.Errorf("a value that looks like a flag: %d, %s%s", code, out, errs)
 	}
-	if out, errs, code := once("", "ls", "-profile", "s", "--", "-profile"); code == 0 || !strings.Contains(errs, "-profile") {
+	out, errs, code = once("", "ls", "-profile", "s", "--", "-profile")
+	if code == 0 || !strings.Contains(errs, "-profile") {
 		t.Errorf("an argument that looks like a flag: %d, %s%s", code, out, errs)
 	}
 	if code, text := who("-profile", "q"); code != exitUsage || !strings.Contains(text, "has no profile q; it has p") {

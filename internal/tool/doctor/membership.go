@@ -42,7 +42,8 @@ func (e *examination) membership() {
 		e.report.Lineage = fmt.Sprintf("%016x", id)
 		note(e.report.Lineage, "here")
 	}
-	if own := e.told[e.cfg.Quorum.MyID]; e.waits() && errors.Is(err, fs.ErrNotExist) && own.mntr["zk_zooid_waits_for"] == "" {
+	own := e.told[e.cfg.Quorum.MyID]
+	if e.waits() && errors.Is(err, fs.ErrNotExist) && own.mntr["zk_zooid_waits_for"] == "" {
 		e.fault(e.cfg.LetIn(), "this server belongs to no ensemble yet: at %s it reports that it isn't serving, and its log names the servers it waits for (waiting=)",
 			own.addr)
 	}
