@@ -426,6 +426,9 @@ func (s *host) wipe() {
 			held = max(held, last) // a leader sends no acknowledgment of its own entries
 		}
 	}
+	for _, run := range s.disk.hung.beside { // what waits for the old disk finds that the process has ended
+		s.w.after(0, run)
+	}
 	s.disk = disk{fs: storage.NewMemFS(), w: s.w, s: s}
 	s.promise, s.log, s.out, s.electorate = promise{}, nil, "", [2][]uint64{}
 	s.diverged, s.awaits, s.joinsOnly, s.keeps, s.foreign = false, false, false, false, false
