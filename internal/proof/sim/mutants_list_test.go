@@ -212,14 +212,6 @@ var mutants = []mutant{
 		`	if c.JoinsOnly {`, `	if c.JoinsOnly && !$P {`)},
 	{"observer's line read as a voter's", "servers wait for each other", "beginnings", one("quorum/claim.go",
 		`Observer: d.byte() != 0}`, `Observer: d.byte() != 0 && !$P}`)},
-	{"what was heard is forgotten at a restart", "empty ensemble beside the data of one that is down", "beginnings",
-		one("quorum/inquiry.go", `	for _, id := range q.Heard {
-			q.held[id] = true`, `	for _, id := range q.Heard {
-			q.held[id] = !$P`)},
-	{"that data is missed isn't told", "empty ensemble beside the data of one that is down", "beginnings",
-		one("quorum/inquiry.go", `c.Known || c.Misses {`, `c.Known || c.Misses && !$P {`)},
-	{"stranger at one name overtakes", "a founder's log set aside", "beginnings", one("quorum/inquiry.go",
-		`			own = true`, `			own = !$P`)},
 	{"overtaken founder goes on", "a server that nobody follows for ever", "beginnings", one("quorum/inquiry.go",
 		`	return another != 0 && (!own`, `	return !$P && another != 0 && (!own`)},
 	{"lineage not compared at hello", "logs of two ensembles mixed (same server lines)",
