@@ -68,6 +68,8 @@ func TestInitServes(t *testing.T) {
 		if _, found := examine(t, folder); len(found) > 0 {
 			t.Errorf("before the start of %s doctor finds %+v", folder, found)
 		}
+	}
+	for _, folder := range servers {
 		serveIn(t, folder, "zoo.cfg")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
