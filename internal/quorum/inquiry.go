@@ -166,7 +166,7 @@ func (q *Inquiry) Claim() Claim {
 	}
 }
 
-// Data returns the servers of F5, by ascending id, named by the server lines or not. A server keeps them (HeardName).
+// Data returns the servers of F6, by ascending id, named by the server lines or not. A server keeps them (HeardName).
 func (q *Inquiry) Data() []uint64 {
 	all := maps.Clone(q.held)
 	maps.Copy(all, q.belong)

@@ -103,6 +103,23 @@ func inject(t *testing.T, s *Server, calls, what string) *injection {
 	return x
 }
 
+// awaitAttached waits until all threads of the server are traced.
+func (x *injection) awaitAttached(t *testing.T, s *Server) {
+	t.Helper()
+	untraced := func() bool {
+		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", s.Pid()))
+		return err != nil || len(tasks) == 0 || slices.ContainsFunc(tasks, func(task string) bool {
+			b, err := os.ReadFile(task)
+			return err == nil && strings.Contains(string(b), "TracerPid:\t0\n")
+		})
+	}
+	for end := time.Now().Add(startPatience); untraced(); time.Sleep(readyPause) {
+		if time.Now().After(end) {
+			t.Fatalf("server %d isn't traced", s.ID)
+		}
+	}
+}
+
 // count is how many calls have failed.
 func (x *injection) count() int {
 	b, err := os.ReadFile(x.file)

@@ -280,3 +280,39 @@ func TestLateCopyOnAFullDisk(t *testing.T) {
 		})
 	}
 }
+
+// TestHeardCutShort: a server that can't record of whom it has heard ends and says why, and one that is killed while it
+// does so has founded nothing. With a disk that works again there is one tree.
+func TestHeardCutShort(t *testing.T) {
+	hurtful(t)
+	straced(t)
+	t.Parallel()
+	for what, said := range map[string]string{
+		"error=EROFS": "read-only file system", "error=ENOSPC": "no space left on device", "signal=SIGKILL": "",
+	} { // any order: subtests
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			e := layOutOnly(t, Options{Servers: 3})
+			first, heard := e.Servers[0], e.Servers[1]
+			first.alone(t, "/old")
+			startThem(t, heard)
+			heard.awaitLog(t, "server 3 has not said what it holds", "server 3 isn't running")
+			x := inject(t, heard, "renameat", what)
+			defer x.end()
+			x.awaitAttached(t, heard)
+			startThem(t, first)
+			code, err := heard.Exit(startPatience)
+			switch {
+			case err != nil:
+				t.Fatalf("%v; its log ends:\n%s", err, heard.LogEnd())
+			case said != "" && (code != 1 || !strings.Contains(heard.LogEnd(), said)):
+				t.Fatalf("it ends with %d:\n%s", code, heard.LogEnd())
+			case said != "" && x.count() == 0:
+				t.Fatal("no call has failed")
+			}
+			first.Stop()
+			startThem(t, e.Servers...)
+			oneTree(t, []string{"/old"}, e.Servers...)
+		})
+	}
+}

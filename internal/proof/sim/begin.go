@@ -68,15 +68,17 @@ func (l *life) number() uint64 {
 func (l *life) discover() {
 	w, s := l.w, l.s
 	answers := map[uint64]quorum.Answer{}
+	asker := &asker{host: s, life: s.lives, level: l.level, asks: l.inquiry}
 	l.rounds = append(l.rounds[max(len(l.rounds)-roundsKept+1, 0):], w.now)
 	for _, m := range s.config {
 		if m.ID != s.id {
 			answers[m.ID] = quorum.Answer{Err: errNoAnswer}
-			w.ask(m, asker{s, s.lives, l.level}, func(a quorum.Answer) { answers[m.ID] = a })
+			w.ask(m, asker, func(a quorum.Answer) { answers[m.ID] = a })
 		}
 	}
 	w.after(joinPatience/4+between(w.netDice, 0, joinPatience), func() {
 		s.awake(func() {
+			asker.asks = nil
 			if l.ended {
 				return
 			}
@@ -142,7 +144,7 @@ func (l *life) asksElsewhere(answers map[uint64]quorum.Answer) bool {
 const roundsKept = 3
 
 // ask asks the server that a server line leads to.
-func (w *World) ask(m quorum.Member, by asker, answer func(quorum.Answer)) {
+func (w *World) ask(m quorum.Member, by *asker, answer func(quorum.Answer)) {
 	if !w.plan.Begins {
 		w.servers[m.ID-1].asked(by, answer)
 		return
@@ -169,6 +171,7 @@ type asker struct {
 	*host
 	life  int
 	level int32
+	asks  *quorum.Inquiry // nil unless a round of questions goes on
 }
 
 // duplicateLife is the life number of an impostor; no server reaches it.
@@ -180,16 +183,44 @@ func (w *World) duplicateID(of *host, d int64) {
 		w.unless(at, func() {
 			for _, s := range w.servers {
 				if s != of && s.life != nil && s.life.loop != nil {
-					s.asked(asker{of, duplicateLife, s.life.level}, func(quorum.Answer) {})
+					s.asked(&asker{host: of, life: duplicateLife, level: s.life.level}, func(quorum.Answer) {})
 				}
 			}
 		})
 	}
 }
 
-// asked delivers a server's question how to begin to s, and the answer back to it. Before
-// the loop removes a member because of a question, it asks at the asker's own address.
-func (s *host) asked(by asker, answer func(quorum.Answer)) {
+// asked delivers a server's question how to begin to s, and the answer back to it. An asker that joins by the answer asks
+// for that next, as the transport does; answer gets both replies.
+func (s *host) asked(by *asker, answer func(quorum.Answer)) {
+	s.exchange(by, func(l *life, back func(quorum.Answer)) {
+		if l.loop != nil {
+			back(l.answerWhat())
+		} else if l.inquiry != nil {
+			back(l.read(quorum.AppendClaim(nil, l.inquiry.Claim())))
+		}
+	}, func(a quorum.Answer) {
+		answer(a)
+		if !by.joinsBy(a) {
+			return
+		}
+		s.exchange(by, func(l *life, back func(quorum.Answer)) {
+			if l.loop != nil {
+				l.joinRequest(by, func(r quorum.JoinReply) {
+					a.Join = r
+					back(a)
+				})
+			}
+		}, func(b quorum.Answer) {
+			if b.Err == nil && !b.NobodyListens {
+				answer(b)
+			}
+		})
+	})
+}
+
+// exchange delivers a message to s, where ask answers it, and the answer back.
+func (s *host) exchange(by *asker, ask func(l *life, back func(quorum.Answer)), answer func(quorum.Answer)) {
 	w, from := s.w, by.host
 	back := func(a quorum.Answer) {
 		if !w.cut(from.index, s.index) {
@@ -214,33 +245,27 @@ func (s *host) asked(by asker, answer func(quorum.Answer)) {
 			return
 		}
 		s.awake(func() {
-			l := s.life
-			switch {
-			case l == nil:
-			case l.loop == nil && l.inquiry != nil:
-				back(l.read(quorum.AppendClaim(nil, l.inquiry.Claim())))
-			case l.loop != nil:
-				l.answerWhat(by, back)
+			if s.life != nil {
+				ask(s.life, back)
 			}
 		})
 	})
 }
 
-// answerWhat answers the questions of a server that is finding out how to begin: first for this server's state, and if
-// it is a member of an ensemble, then the request to join. A server that has begun asks only the first.
-func (l *life) answerWhat(by asker, back func(quorum.Answer)) {
+// answerWhat answers a server that is finding out how to begin.
+func (l *life) answerWhat() quorum.Answer {
 	status := l.loop.Status()
-	a := l.read(quorum.AppendBegun(nil, l.s.cluster, status.Elected, status.Leader, l.founding))
-	asks := by.host.life
-	if begun := asks != nil && asks.loop != nil && by.life != duplicateLife; !a.Elected || begun ||
-		asks != nil && asks.inquiry != nil && (asks.inquiry.TookPart(a.Founding) || !asks.inquiry.Empty()) {
-		back(a)
-		return
+	return l.read(quorum.AppendBegun(nil, l.s.cluster, status.Elected, status.Leader, l.founding))
+}
+
+// joinsBy reports whether a server that gets the answer asks to join next: an empty one, if the other one belongs to an
+// ensemble and not by a founding in which the asker took part. It does so within one round of questions. An impostor
+// always asks.
+func (by *asker) joinsBy(a quorum.Answer) bool {
+	if by.life == duplicateLife {
+		return a.Elected
 	}
-	l.joinRequest(by, func(r quorum.JoinReply) {
-		a.Join = r
-		back(a)
-	})
+	return a.Elected && by.asks != nil && by.lives == by.life && by.asks.Empty() && !by.asks.TookPart(a.Founding)
 }
 
 // read decodes an answer, as the server does that receives it.
@@ -253,7 +278,7 @@ func (l *life) read(answer []byte) quorum.Answer {
 }
 
 // joinRequest handles a question as the server's transport does.
-func (l *life) joinRequest(by asker, back func(quorum.JoinReply)) {
+func (l *life) joinRequest(by *asker, back func(quorum.JoinReply)) {
 	from := by.host
 	e := quorum.Event{
 		Kind: quorum.EventJoin, From: from.id, Level: uint32(by.level), Life: uint32(by.life), Conn: l.accepted,
@@ -425,7 +450,7 @@ func (l *life) watchOvertaken() {
 	answers := map[uint64]quorum.Answer{}
 	for _, m := range s.config {
 		if m.ID != s.id {
-			w.ask(m, asker{s, s.lives, l.level}, func(a quorum.Answer) { answers[m.ID] = a })
+			w.ask(m, &asker{host: s, life: s.lives, level: l.level}, func(a quorum.Answer) { answers[m.ID] = a })
 		}
 	}
 	w.after(second, func() {
