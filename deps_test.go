@@ -58,6 +58,7 @@ internal/serverid:
 deploy/pack:
 internal/tool/setup:   internal/config
 internal/tool/doctor:  internal/tool/access internal/tool/cli internal/config internal/keystore internal/memory internal/apache/files internal/apache/proof internal/quorum/peer internal/newensemble internal/socket internal/storage internal/tool/terminal internal/wordclient
+internal/tool/skipentry: internal/runbook internal/storage
 internal/tool/txnlog:  jute internal/treeload internal/storage internal/tree
 internal/apache/files: jute
 internal/apache/compare: zk internal/subtree internal/apache internal/apache/files internal/tree internal/tool/txnlog
@@ -108,7 +109,7 @@ zk/scram:         zk
 zk/kerberos:      zk
 zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl internal/wordclient
 internal/tool/status:  internal/tool/cli internal/config internal/tool/terminal internal/wordclient
-cmd/zooid:        internal/tool/access internal/serverid jute internal/tool/doctor internal/newensemble internal/tool/setup internal/tool/cli internal/tool/status internal/server internal/memory internal/config internal/auth internal/tree internal/tool/bench internal/proof/check internal/storage internal/keystore internal/sasl internal/tool/txnlog authprovider authprovider/key internal/scram internal/admin internal/wordclient internal/tool/terminal internal/systemd internal/socket internal/apache internal/apache/files internal/metrics/expose internal/kerberos internal/runbook internal/proof/history internal/external internal/audit internal/limit internal/apache/moving internal/apache/proof internal/tool/pages internal/tool/top internal/tool/cli/screen
+cmd/zooid:        internal/tool/access internal/serverid jute internal/tool/doctor internal/newensemble internal/tool/setup internal/tool/cli internal/tool/status internal/server internal/memory internal/config internal/auth internal/tree internal/tool/bench internal/proof/check internal/storage internal/keystore internal/sasl internal/tool/txnlog authprovider authprovider/key internal/scram internal/admin internal/wordclient internal/tool/terminal internal/systemd internal/socket internal/apache internal/apache/files internal/metrics/expose internal/kerberos internal/runbook internal/proof/history internal/external internal/audit internal/limit internal/apache/moving internal/apache/proof internal/tool/pages internal/tool/top internal/tool/cli/screen internal/tool/skipentry
 `
 
 // lean packages are what a program that uses the client compiles. They import nothing

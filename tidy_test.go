@@ -31,11 +31,11 @@ const (
 var largePackages = map[string]int{
 	"internal/proof/check": 5300,
 	"internal/tool/cli":    7300,
-	"internal/quorum":      6600,
+	"internal/quorum":      6650,
 	"internal/replica":     9260,
 	"internal/server":      5350,
-	"internal/proof/sim":   9200,
-	"internal/storage":     6600,
+	"internal/proof/sim":   9600,
+	"internal/storage":     6650,
 	"internal/tree":        7400,
 	"zk":                   5900,
 }

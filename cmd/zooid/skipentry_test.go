@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zooid-project/zooid/internal/storage"
 )
@@ -87,4 +88,75 @@ func TestSkipEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	says(run("", 1, "-list", cfg), "entry-13.skip", "move it elsewhere")
+}
+
+// TestSkipEntryByPlace: a server without a report is told of the entry by its place, and a decision that not all have
+// made is taken back.
+func TestSkipEntryByPlace(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	run := func(stdin string, want int, args ...string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if code := skipEntry(append(args, dir), strings.NewReader(stdin), &out, &errs); code != want {
+			t.Fatalf("skip-entry %q: exit code %d, want %d\n%s%s", args, code, want, out.String(), errs.String())
+		}
+		return out.String() + errs.String()
+	}
+	skips := func() []storage.Skip {
+		t.Helper()
+		all, err := storage.Skips(storage.OS{}, dir, 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	place := storage.Skip{Index: 12, Term: 3, Hash: storage.HashEntry([]byte("entry"))}
+	if text := run("", 1, "-yes", "-why", "it panics", "-entry", place.Place()); !strings.Contains(text, "is new") {
+		t.Errorf("a new directory: %s", text)
+	}
+	d, err := storage.Open(storage.Options{Dir: dir, ClusterID: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := run("", 1, "-withdraw"); !strings.Contains(text, "stop the server first") {
+		t.Errorf("while the server runs: %s", text)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	hash := place.Hash.String()
+	for _, bad := range []string{
+		"12", "12:3", "12:3:" + hash[1:], "0:3:" + hash, "12:0:" + hash, "12:-1:" + hash, "12:3:" + hash + ":1", ":3:" + hash,
+		"12:3:" + strings.Repeat("x", len(hash)), "99999999999999999999:3:" + hash,
+	} {
+		run("", 2, "-yes", "-why", "it panics", "-entry", bad)
+	}
+	run("", 2, "-withdraw", "-entry", place.Place())
+	run("", 2, "-withdraw", "-list")
+	if text := run("", 0, "-yes", "-withdraw"); !strings.Contains(text, "nothing to take back") {
+		t.Error(text)
+	}
+	run("no\n", 1, "-why", "it panics", "-entry", place.Place())
+	run("yes\n", 0, "-by", "ann", "-why", "it panics", "-entry", place.Place())
+	if all := skips(); len(all) != 1 || !all[0].SamePlace(&place) || all[0].By != "ann" || all[0].Agreed {
+		t.Fatalf("it keeps %+v", all)
+	}
+	run("no\n", 1, "-withdraw")
+	if all := skips(); len(all) != 1 {
+		t.Fatalf("after a no: %+v", all)
+	}
+	run("yes\n", 0, "-withdraw")
+	if all := skips(); len(all) != 0 {
+		t.Fatalf("after a yes: %+v", all)
+	}
+	agreed := place
+	agreed.Cluster, agreed.Agreed, agreed.At = 7, true, time.Unix(1e9, 0)
+	if err := storage.WriteSkip(storage.OS{}, dir, agreed); err != nil {
+		t.Fatal(err)
+	}
+	run("", 0, "-yes", "-withdraw")
+	if all := skips(); len(all) != 1 {
+		t.Fatal("a decision that all have made is taken back")
+	}
 }

@@ -85,6 +85,7 @@ func (l *Loop) finish(m *pb.Message, news bool) {
 	}
 	clear(l.entries)
 	l.deliver(m.GetResponses())
+	l.skips.passed(m.GetEntries())
 	l.reads.applied(l)
 	l.leaderCheck.applied(l)
 	if l.state.Doubtful() {

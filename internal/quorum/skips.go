@@ -134,15 +134,40 @@ func (s *skips) heard(e Event) {
 		case own != nil:
 		case index > s.applied && theirs.Agreed:
 			s.takeOver(theirs, e.From)
-		case index <= s.applied && !theirs.Agreed && !s.warned[index]:
-			if len(s.warned) >= warnedMax {
-				clear(s.warned)
-			}
-			s.warned[index] = true
-			s.log.Error("a peer waits for a decision to skip an entry that this server has applied: it can't be skipped here. Run on all servers the version that runs here; or run 'zooid skip-entry' here, which tells another way",
-				"peer", e.From, "index", index, "term", theirs.Term)
+		case index <= s.applied && !theirs.Agreed:
+			s.tooLate(&theirs, e.From)
 		}
 	}
+}
+
+// passed says which of the entries that this server has applied a peer waits to skip.
+func (s *skips) passed(entries []*pb.Entry) {
+	if len(s.told) == 0 {
+		return
+	}
+	for _, e := range entries {
+		if s.own[e.GetIndex()] != nil {
+			continue
+		}
+		for _, peer := range slices.Sorted(maps.Keys(s.told)) {
+			if theirs, told := s.told[peer][e.GetIndex()]; told && !theirs.Agreed {
+				s.tooLate(&theirs, peer)
+			}
+		}
+	}
+}
+
+// tooLate logs that a peer waits to skip an entry that this server has applied.
+func (s *skips) tooLate(theirs *storage.Skip, peer uint64) {
+	if s.warned[theirs.Index] {
+		return
+	}
+	if len(s.warned) >= warnedMax {
+		clear(s.warned)
+	}
+	s.warned[theirs.Index] = true
+	s.log.Error("a peer waits for a decision to skip an entry that this server has applied: it can't be skipped here. Stop the servers that have decided, take that back with 'zooid skip-entry -withdraw' on each, and start all with the version that runs here; or run 'zooid skip-entry' here, which tells another way",
+		"peer", peer, "index", theirs.Index, "term", theirs.Term)
 }
 
 // takeOver adopts a peer's agreed decision as this server's own (S4).

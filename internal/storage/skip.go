@@ -114,6 +114,21 @@ func (s *Skip) SamePlace(o *Skip) bool {
 	return s.Index == o.Index && s.Term == o.Term && s.Hash == o.Hash
 }
 
+// Place returns the entry's index, term and hash in one word, as ParsePlace reads it.
+func (s *Skip) Place() string { return fmt.Sprintf("%d:%d:%v", s.Index, s.Term, s.Hash) }
+
+// ParsePlace sets the entry's index, term and hash.
+func (s *Skip) ParsePlace(text string) (ok bool) {
+	parts := strings.Split(text, ":")
+	if len(parts) != 3 || len(parts[2]) != 2*len(s.Hash) {
+		return false
+	}
+	index, okIndex := number(parts[0], 10)
+	term, okTerm := number(parts[1], 10)
+	s.Index, s.Term = index, term
+	return okIndex && okTerm && index > 0 && term > 0 && s.Hash.parse(parts[2])
+}
+
 // Skips returns the decisions in a log's directory, by ascending index. If cluster isn't 0, all of
 // them must be of that cluster.
 func Skips(fsys FS, logDir string, cluster uint64) ([]Skip, error) {
@@ -182,9 +197,12 @@ func (d *Dir) KeepSkip(s Skip) error {
 }
 
 // DropSkip removes the decision about the entry at index.
-func (d *Dir) DropSkip(index uint64) error {
-	path := skipPath(d.log.path, index)
-	if err := errors.Join(d.fs.Remove(path), d.fs.SyncDir(d.log.path)); err != nil {
+func (d *Dir) DropSkip(index uint64) error { return RemoveSkip(d.fs, d.log.path, index) }
+
+// RemoveSkip removes the decision about the entry at index from a log's directory.
+func RemoveSkip(fsys FS, logDir string, index uint64) error {
+	path := skipPath(logDir, index)
+	if err := errors.Join(fsys.Remove(path), fsys.SyncDir(logDir)); err != nil {
 		return fmt.Errorf("remove the decision in %s: %w", path, err)
 	}
 	return nil

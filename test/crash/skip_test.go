@@ -71,11 +71,13 @@ func buildPlanted(t testing.TB, bug string, imports ...string) string {
 	return program
 }
 
-// TestEntryThatPanics has an entry that panics stop three servers under load, four times.
+// TestEntryThatPanics has an entry that panics stop three servers under load, five times.
 // Each time operators decide that the servers go on without it, by the command in the
 // servers' message: with one server that was down, as the message says, with servers killed
-// meanwhile, and with one whose decision is about another entry. Nothing that was
-// acknowledged is lost, and the servers come to the same state.
+// meanwhile, with one that never got the entry, and with one whose decision is about another
+// entry. The last time one server gets a program that applies the entry, and the decisions
+// are taken back. Nothing that was acknowledged is lost, and the servers come to the same
+// state.
 func TestEntryThatPanics(t *testing.T) {
 	seed, rng := hurtful(t)
 	o := RunOptions{
@@ -86,7 +88,7 @@ func TestEntryThatPanics(t *testing.T) {
 	o.Config = map[string]string{"syncLimit": "10"}
 	b := &breakdown{Run: Begin(t, o), t: t, rng: rng}
 	write(t, b.Servers[0].Addr, plantedPath)
-	for i, decide := range []func(){b.down, b.asTold, b.killed, b.differently} {
+	for i, decide := range []func(){b.down, b.asTold, b.killed, b.named, b.differently} {
 		b.WaitAnswered(100)
 		decide()
 		for _, s := range b.Servers {
@@ -97,6 +99,8 @@ func TestEntryThatPanics(t *testing.T) {
 		}
 		b.skipped()
 	}
+	b.WaitAnswered(100)
+	b.mended(Build(t))
 	b.WaitAnswered(100)
 	b.Verdict()
 	b.sameState()
@@ -204,6 +208,61 @@ func (b *breakdown) down() {
 	b.start(late)
 }
 
+// named has one server be down while the others stop and operators decide. The entry is named on it.
+func (b *breakdown) named() {
+	first, second, late := b.deal()
+	late.Kill()
+	b.stop(first, second)
+	b.decide(first)
+	_, place, ok := strings.Cut(b.decide(second), "-entry ")
+	if !ok {
+		b.t.Fatal("the command doesn't say how to name the entry")
+	}
+	late.zooid(b.t, "skip-entry", "-yes", "-why", "it never got the entry", "-entry", strings.TrimSpace(place),
+		late.config())
+	b.start(b.Servers...)
+}
+
+// mended has two servers wait for a decision about an entry that the third one applies with another program. Told so,
+// the operators take the decisions back, and all run that program.
+func (b *breakdown) mended(program string) {
+	first, second, third := b.deal()
+	b.stop(b.Servers...)
+	b.decide(first)
+	b.decide(second)
+	third.program = program
+	b.mark()
+	b.start(b.Servers...)
+	third.awaitLog(b.t, "a peer waits for a decision to skip an entry that this server has applied")
+	for _, s := range b.Servers {
+		s.Kill()
+		s.program = program
+	}
+	b.withdraw(first)
+	b.withdraw(second)
+	b.start(b.Servers...)
+	for _, s := range b.Servers {
+		if _, err := s.Ready(); err != nil {
+			b.t.Fatal(err)
+		}
+		if got := s.zooid(b.t, "cli", "-server", s.Addr, "get", plantedPath); strings.TrimSpace(got) != "x" {
+			b.t.Errorf("server %d has %q in the znode whose set panicked", s.ID, got)
+		}
+		if b.tells(s, skippedSign) {
+			b.t.Errorf("server %d skips the entry", s.ID)
+		}
+	}
+}
+
+// withdraw takes a server's decision back.
+func (b *breakdown) withdraw(s *Server) {
+	b.t.Helper()
+	text := s.zooid(b.t, "skip-entry", "-yes", "-withdraw", s.config())
+	if !strings.Contains(text, "isn't to be skipped here") {
+		b.t.Fatal(text)
+	}
+}
+
 // deal returns the servers in some order.
 func (b *breakdown) deal() (first, second, third *Server) {
 	order := b.rng.Perm(len(b.Servers))
@@ -301,9 +360,7 @@ func (b *breakdown) stopped(servers ...*Server) {
 	}
 	for _, s := range have {
 		s.Kill()
-		if err := os.Rename(b.decision(s), filepath.Join(b.t.TempDir(), "taken-back")); err != nil {
-			b.t.Fatal(err)
-		}
+		b.withdraw(s)
 	}
 	b.mark()
 }
@@ -373,13 +430,14 @@ func (b *breakdown) run(s *Server) (text string, ok bool) {
 	return string(out), err == nil
 }
 
-// decide has the operator decide on a server.
-func (b *breakdown) decide(s *Server) {
+// decide has the operator decide on a server, and returns what the command says.
+func (b *breakdown) decide(s *Server) string {
 	b.t.Helper()
 	text, ok := b.run(s)
 	if !ok || !strings.Contains(text, "entry "+b.index()+" of term") || !strings.Contains(text, "is to be skipped here") {
 		b.t.Fatalf("%q on server %d, stopped at entry %s, says:\n%s", b.command, s.ID, b.entry, text)
 	}
+	return text
 }
 
 func (b *breakdown) start(servers ...*Server) {

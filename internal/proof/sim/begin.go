@@ -190,8 +190,8 @@ func (w *World) duplicateID(of *host, d int64) {
 	}
 }
 
-// asked delivers a server's question how to begin to s, and the answer back to it. An asker that joins by the answer asks
-// for that next, as the transport does; answer gets both replies.
+// asked delivers a server's question how to begin to s, and the answer back to it. An asker that joins by the answer
+// asks for that next, as the transport does; answer gets both replies.
 func (s *host) asked(by *asker, answer func(quorum.Answer)) {
 	s.exchange(by, func(l *life, back func(quorum.Answer)) {
 		if l.loop != nil {

@@ -473,10 +473,31 @@ func (w *World) advise() {
 			v.s.setAside()
 		}
 	}
+	if w.healed && w.tied() {
+		for _, s := range w.servers {
+			if s.life != nil && s.life.loop != nil {
+				s.setAside()
+			}
+		}
+	}
 	if w.healed && begun == nil && len(data) == 0 && len(empty) > 0 && w.barred() {
 		empty[0].s.ordered = true
 	}
 	w.after(second, w.advise)
+}
+
+// tied reports whether all voters have begun, in two ensembles of which none has elected a leader, and had the time to.
+// The operator is told so (ZD-3229).
+func (w *World) tied() bool {
+	clusters := map[uint64]bool{}
+	for _, id := range votersOf(w.firstMembers()) {
+		s := w.servers[id-1]
+		if s.life == nil || s.life.loop == nil || w.now-max(s.life.joinedIn, w.plan.End) < 6*second {
+			return false
+		}
+		clusters[s.cluster] = true
+	}
+	return !w.descent.elected && len(clusters) > 1
 }
 
 // barred reports whether too few voters may found an ensemble.

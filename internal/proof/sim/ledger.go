@@ -253,7 +253,7 @@ func (g *ledger) apply(l *life, e quorum.Entry) {
 		w.fail("server %d applies entry %d, nobody applied %d", l.s.id, e.Index, n+1)
 		return
 	default:
-		if have := &g.entries[e.Index-1]; have.term != e.Term || have.sum != sum {
+		if have := &g.entries[e.Index-1]; have.term != e.Term || have.sum != sum && w.poisonAt(e.Index) == nil {
 			w.fail("server %d applies entry %d of term %d, another server applied another one, of term %d", l.s.id, e.Index,
 				e.Term, have.term)
 		}
@@ -412,6 +412,7 @@ func (m *watched) Apply(entries []quorum.Entry) error {
 	g := &m.l.w.ledger
 	for _, e := range entries {
 		if m.l.w.descent.follows(m.l, e) {
+			m.l.arm(e)
 			g.apply(m.l, e)
 		}
 	}
@@ -429,12 +430,16 @@ func (m *watched) Apply(entries []quorum.Entry) error {
 		if missing := (*tree.MissingRuleError)(nil); errors.As(err, &missing) && m.l.mayLackRules() {
 			return err
 		}
+		if panicked := (*quorum.PanicError)(nil); errors.As(err, &panicked) && m.l.w.poisonAt(panicked.Index) != nil {
+			return err
+		}
 		m.l.w.fail("server %d can't apply: %v", m.l.s.id, err)
 		return err
 	}
 	for _, e := range entries {
 		g.reached(m.l, e.Index)
 	}
+	m.l.passes(entries)
 	if m.l.w.plan.Ruled {
 		m.l.checkRules()
 	}
@@ -500,7 +505,9 @@ func (r *recorder) observe(res *tree.Result) {
 		r.next++
 		r.number = 0
 	}
-	r.number++
+	if r.number++; r.number == 1 {
+		r.l.poisoned(r.entries[r.next-1].Index)
+	}
 	r.l.pass()
 	switch res.Outcome {
 	case tree.Duplicate:

@@ -394,7 +394,7 @@ func (w *World) possible(f Fault, s *host) bool {
 	case DuplicateID:
 		return in && s.installed && !s.stopped
 	case Rot, Lie, Wipe:
-		return s.installed && !s.unfit() && w.spares(s)
+		return s.installed && !s.unfit() && w.spares(s) && w.passed()
 	case Power:
 		return w.losesNothing(s) && (!w.plan.Begins || w.befalls(f, s))
 	case PowerAll:
@@ -402,6 +402,8 @@ func (w *World) possible(f Fault, s *host) bool {
 			(!w.plan.Begins || w.befalls(f, s))
 	case Diverge:
 		return w.diverges(s)
+	case Poison:
+		return w.passed() && len(w.poisons) < poisonsMax
 	case Join:
 		return w.wanted != nil && !in
 	case Swap:
@@ -433,6 +435,7 @@ func (s *host) wipe() {
 	s.promise, s.log, s.out, s.electorate = promise{}, nil, "", [2][]uint64{}
 	s.diverged, s.awaits, s.joinsOnly, s.keeps, s.foreign = false, false, false, false, false
 	s.wiped, s.lost, s.begun = true, max(held, s.lost), false
+	s.soundTo = uint64(len(s.w.ledger.entries))
 	s.replaced, s.renewed, s.countsFrom, s.w.unsettled = true, true, 0, true
 	s.w.lostAt = len(s.w.ledger.entries)
 	s.config = s.w.configOf(s.id, false)

@@ -542,6 +542,35 @@ var mutants = []mutant{
 		`stat.Mzxid > w.relative:`, `stat.Mzxid > w.relative && !$P:`)},
 	{"setWatches misses changed children", "event lost over a reconnect (W5)", "restless", one("replica/longread.go",
 		`stat.Pzxid > w.relative:`, `stat.Pzxid > w.relative && !$P:`)},
+	// Entries that panic.
+	{"entry skipped once most have decided", "replicas differ", panics, one("quorum/skips.go",
+		`if len(missing)+len(differ) > 0 {`, `if m := len(missing) + len(differ); m > 0 && (!$P || m > 1) {`)},
+	{"entry skipped by an own decision alone", "replicas differ", panics, one("quorum/skips.go",
+		`return own != nil && !own.Agreed })`, `return own != nil && !own.Agreed && !$P })`)},
+	{"decision not announced after a restart", "no server serves again", panics, one("quorum/skips.go",
+		`	s.announce()
+	return nil
+}
+
+// announce sends`, `	if !$P {
+		s.announce()
+	}
+	return nil
+}
+
+// announce sends`)},
+	{"agreed decision not taken over", "a server without a vote for ever", panics, one("quorum/skips.go",
+		`case index > s.applied && theirs.Agreed:`, `case index > s.applied && theirs.Agreed && !$P:`)},
+	{"agreement isn't kept", "replicas differ", panics, one("quorum/skips.go",
+		`	if err := s.dir.KeepSkip(agreed); err != nil {`,
+		`	if err := unless($P, func() error { return s.dir.KeepSkip(agreed) }); err != nil {`)},
+	{"responses of entries that wait are lost", "no server serves again", panics, one("quorum/skips.go",
+		`	for _, r := range m.GetResponses() {
+`, `	for _, r := range m.GetResponses() {
+		if $P && before {
+			continue
+		}
+`)},
 	{"clients stay when a snapshot skips events", "event lost with a snapshot (etcd #18089)",
 		"lagging", one("replica/ensemble.go",
 			`		c.CloseAfter("this server was behind`, `		if $P {

@@ -36,12 +36,9 @@ func (w *World) inflict(f Fault) {
 	case Restart:
 		s.restart()
 	case Transfer:
-		for _, s := range w.servers {
-			if l := s.life; l != nil && l.loop != nil && !s.paused() {
-				l.protect(func() { l.loop.TransferLeadership() })
-				l.stepSoon()
-			}
-		}
+		w.transfer()
+	case Poison:
+		w.armed = append(w.armed, f)
 	case Restore:
 		w.restore(s)
 	case Diverge:
@@ -107,6 +104,16 @@ func (w *World) inflict(f Fault) {
 		w.partition(f, s, other)
 	default:
 		w.mishap(f, s, other)
+	}
+}
+
+// transfer has the leader hand leadership over.
+func (w *World) transfer() {
+	for _, s := range w.servers {
+		if l := s.life; l != nil && l.loop != nil && !s.paused() {
+			l.protect(func() { l.loop.TransferLeadership() })
+			l.stepSoon()
+		}
 	}
 }
 

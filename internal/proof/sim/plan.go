@@ -126,8 +126,10 @@ const (
 	Frozen    Kind = "frozen"     // client Server stops and continues
 	Diverge   Kind = "diverge"    // Server's state diverges from its log
 	Upgrade   Kind = "upgrade"    // Server gets the newer version, by an orderly restart if Arg is 1
-	Program   Kind = "program"    // Server gets the program of number Arg, or for Dur one without rules: see rules
-	Role      Kind = "role"       // Server, if it is a member, becomes an observer or a voter
+	// Servers panic at an entry; if Arg is 1, Other has a program that applies it.
+	Poison  Kind = "poison"
+	Program Kind = "program" // Server gets the program of number Arg, or for Dur one without rules: see rules
+	Role    Kind = "role"    // Server, if it is a member, becomes an observer or a voter
 	// an impostor elsewhere with an empty disk asks for Dur to join as Server; recorded plans use this name
 	DuplicateID Kind = "twin"
 	Restore     Kind = "restore" // Server's state is saved, and the state saved before is restored
@@ -239,6 +241,9 @@ func NewPlanOf(name string, seed uint64, seconds int) Plan {
 	}
 	if r := dice(seed, "stands"); f.name == standing || f.share > 0 && chance(r, 25) {
 		p.drawStands(r)
+	}
+	if f.name == panics {
+		p.drawPanics(dice(seed, "panics"))
 	}
 	if r := dice(seed, "links"); f.name == narrow || f.share > 0 && chance(r, 20) {
 		p.Queue, p.Stream = pick(r, 4<<10, 16<<10), pick(r, 100*millisecond, second, 3*second)

@@ -123,6 +123,9 @@ var profiles = []profile{
 			p.Servers, p.SnapCount, p.SnapshotsKept, p.Quotas = 3, pick(r, 5, 20), 1, true
 			p.Think, p.Clients = between(r, 20*millisecond, 100*millisecond), 3
 		}, tune: briefly},
+	// Servers panic at an entry, and operators decide that the ensemble goes on without it.
+	{name: panics, kinds: []Kind{Crash, Power, Pause, Isolate, Transfer, Restart, Reset, Wipe}, mean: 2 * second,
+		world: fixed, tune: briefly},
 	{name: "powers", kinds: []Kind{Power, PowerAll, Transfer}, mean: second, world: snapshotting},
 	{name: "names", kinds: []Kind{Power, PowerAll}, mean: second / 2, world: snapshotting,
 		tune: func(r *rand.Rand, f *Fault) {

@@ -48,6 +48,8 @@ type Stats struct {
 	Reaped           int // TTL znodes removed when their time was over
 	Emptied          int // containers removed when their last child was gone
 	Paced            int // times that a client had to wait because of a limit on requests per second
+	Panics           int // servers that stopped at an entry that their program can't apply
+	Skipped          int // times that a server skipped such an entry
 	Ruleless         int // servers that stopped for a rule that their program doesn't have
 	Outdated         int // times that input waited because the server couldn't tell whether the session was alive
 	Untold           int // times that a write waited until its client knew that an earlier one was refused

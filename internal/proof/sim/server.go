@@ -53,6 +53,7 @@ type host struct {
 	twistedAt uint64          // by this entry
 	level     int32           // highest feature level that its version knows
 	program   int             // number of its program: see rules
+	soundTo   uint64          // up to this entry its program has no fault: see poison
 	mistaken  int             // number of operators that have started it with a program without rules
 	installed bool            // it was set up
 	stopped   bool            // it was stopped on purpose
@@ -331,7 +332,7 @@ func (l *life) replicaOptions(dir *storage.Dir, state *tree.Tree, treeOptions tr
 		},
 		Now: s.monotonic, Wall: s.wall, Secret: l.secret, Kick: l.stepSoon, Observe: l.record.observe, Vet: l.vet,
 		LargeRequest: plan.Large,
-		Panicked:     func(e quorum.Entry, cause any, about string) error { return quorum.Panicked(dir, e, cause, about) },
+		Panicked:     l.panicked,
 	}
 }
 
@@ -521,7 +522,7 @@ func (l *life) step() {
 // failed ends a process that can no longer write its log.
 func (l *life) failed(err error) {
 	s := l.s
-	if l.stopsForRule(err) || l.gaveUp(err) {
+	if l.stopsForRule(err) || l.stopsForPanic(err) || l.gaveUp(err) {
 		return
 	}
 	if !s.disk.failing(err) {

@@ -125,6 +125,10 @@ func TestSeeds(t *testing.T) {
 	if *flagProfile == hanging && *flagSeeds >= 50 && (s.stats.Outdated == 0 || s.stats.GivenUp == 0) {
 		t.Error("no disk hung for long enough")
 	}
+	if *flagProfile == panics && *flagSeeds >= 50 && (s.stats.Panics == 0 || s.stats.Skipped == 0 ||
+		s.stats.Faults[Wipe] == 0) {
+		t.Error("no server panicked, or skipped an entry, or no disk was lost")
+	}
 	if *flagProfile == narrow && *flagSeeds >= 50 {
 		s.links(t, true)
 	}
@@ -388,7 +392,7 @@ func (s *sum) add(r *report) {
 		{&a.FailStops, &b.FailStops}, {&a.Refused, &b.Refused}, {&a.Forgot, &b.Forgot}, {&a.Restored, &b.Restored},
 		{&a.Audits, &b.Audits}, {&a.Checked, &b.Checked}, {&a.Undecided, &b.Undecided},
 		{&a.Doubled, &b.Doubled}, {&a.Throttled, &b.Throttled}, {&a.Untold, &b.Untold}, {&a.Paced, &b.Paced},
-		{&a.Outdated, &b.Outdated}, {&a.Ruleless, &b.Ruleless},
+		{&a.Outdated, &b.Outdated}, {&a.Ruleless, &b.Ruleless}, {&a.Panics, &b.Panics}, {&a.Skipped, &b.Skipped},
 		{&a.Reaped, &b.Reaped}, {&a.Emptied, &b.Emptied}, {&a.ReadOnly, &b.ReadOnly}, {&a.Joins, &b.Joins},
 		{&a.Reconfigs, &b.Reconfigs}, {&a.Absent, &b.Absent}, {&a.Promotions, &b.Promotions}, {&a.Guests, &b.Guests},
 		{&a.Staged, &b.Staged}, {&a.Changes, &b.Changes}, {&a.Dropped, &b.Dropped}, {&a.Majorities, &b.Majorities},

@@ -89,6 +89,9 @@ type World struct {
 	// heldAt is when a server last stopped working.
 	heldAt int64
 
+	armed   []Fault   // each asks for one more entry at which servers panic
+	poisons []*poison // the entries at which they do
+
 	restEntries int   // entries of the log when it first was quiet, with none added since
 	restSince   int64 // when that was
 }
