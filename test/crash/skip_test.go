@@ -91,10 +91,10 @@ func TestEntryThatPanics(t *testing.T) {
 	for i, decide := range []func(){b.down, b.asTold, b.killed, b.named, b.differently} {
 		b.WaitAnswered(100)
 		decide()
+		for !b.ready() {
+			b.sentAgain()
+		}
 		for _, s := range b.Servers {
-			if _, err := s.Ready(); err != nil {
-				t.Fatal(err)
-			}
 			write(t, s.Addr, fmt.Sprintf("/after-%d-%d", i, s.ID))
 		}
 		b.skipped()
@@ -115,6 +115,37 @@ type breakdown struct {
 	entry   string // index, term and hash, as the servers' message says
 	command string // the command of the message
 	said    []int  // bytes of each server's log before the present step
+}
+
+// ready waits until all servers serve. It returns false if they have stopped at another entry.
+func (b *breakdown) ready() bool {
+	for _, s := range b.Servers {
+		if _, err := s.Ready(); err != nil {
+			all := breakdownMessage.FindAllStringSubmatch(b.since(s), -1)
+			if len(all) == 0 || all[len(all)-1][1] == b.entry {
+				b.t.Fatal(err)
+			}
+			return false
+		}
+	}
+	return true
+}
+
+// sentAgain has operators decide about one more entry, which has the same request: when the leader stopped, the server
+// of its client lived on for a moment, and sent it to the next leader.
+func (b *breakdown) sentAgain() {
+	b.t.Logf("the request of entry %s is in the log again", b.entry)
+	for _, s := range b.Servers {
+		s.Kill()
+	}
+	b.mark()
+	b.entry = ""
+	b.start(b.Servers...)
+	b.stopped(b.Servers...)
+	for _, s := range b.Servers {
+		b.decide(s)
+	}
+	b.start(b.Servers...)
 }
 
 // asTold starts the servers again, which changes nothing, and then does what their
