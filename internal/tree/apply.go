@@ -84,7 +84,7 @@ func (t *Tree) apply(q *Request, r *Result) {
 		return
 	}
 	if q.Session != 0 {
-		if r.Outcome = t.admit(q); r.Outcome != Applied {
+		if r.Outcome = t.sessions.admit(q); r.Outcome != Applied {
 			r.Err = outcomeCode(r.Outcome)
 			return
 		}
@@ -147,7 +147,7 @@ func (t *Tree) write(q *Request, r *Result) {
 		}
 		if r.Err = malformed(&d); r.Err == jute.OK {
 			if c.kind() == ephemeral {
-				t.upgrade(q.Session)
+				t.sessions.upgrade(q.Session)
 			}
 			r.Path, r.Stat, r.Err = t.create(&c, q, r)
 		}

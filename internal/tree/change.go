@@ -118,7 +118,7 @@ type Change struct {
 // Change returns the change of membership in progress; ok is false if there is none.
 func (t *Tree) Change() (c Change, ok bool) {
 	c = Change{ID: t.change.id, Text: t.change.text, Named: t.change.named, Asked: t.change.session != 0}
-	if s, ok := t.Session(t.change.session); ok {
+	if s, ok := t.sessions.Get(t.change.session); ok {
 		c.Timeout = s.Timeout
 	}
 	return c, c.ID != 0

@@ -47,7 +47,7 @@ func (b *Builder) AddSession(id int64, timeout int32, passwd [jute.PasswdSize]by
 		return fmt.Errorf("add session %#x with a timeout of %d ms to the tree: it is invalid, or there twice", uint64(id),
 			timeout)
 	}
-	b.tree.beginSession(session{id: id, next: 1, timeout: timeout, passwd: passwd})
+	b.tree.sessions.begin(session{id: id, next: 1, timeout: timeout, passwd: passwd})
 	return nil
 }
 

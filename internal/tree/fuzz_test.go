@@ -119,7 +119,7 @@ func digestOf(chunks [][]byte) (digest uint64, ok bool) {
 			return err
 		},
 		func(b []byte) error { return t.restoreACLs(jute.NewDecoder(b)) },
-		func(b []byte) error { return t.restoreSessions(jute.NewDecoder(b), version) },
+		func(b []byte) error { return t.sessions.restore(jute.NewDecoder(b), version) },
 		t.restoreNodes,
 	}
 	last := len(chunks) - 1

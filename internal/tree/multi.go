@@ -20,7 +20,7 @@ func (t *Tree) multi(d *jute.Decoder, q *Request, r *Result) {
 		return
 	}
 	if asksEphemeral(ops) {
-		t.upgrade(q.Session) // it stays global if the multi fails
+		t.sessions.upgrade(q.Session) // it stays global if the multi fails
 	}
 	t.begin()
 	t.verdicts = &t.verdictsRoom

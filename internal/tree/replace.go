@@ -209,7 +209,7 @@ func (t *Tree) removeAll() {
 
 // endOthers ends all sessions but one. At this point none of them has a znode.
 func (t *Tree) endOthers(session int64, r *Result) {
-	t.Sessions(func(s Session) bool {
+	t.sessions.All(func(s Session) bool {
 		if s.ID != session {
 			r.Ended = append(r.Ended, s.ID)
 		}

@@ -132,7 +132,7 @@ func TestReplace(t *testing.T) {
 		r := newRestorer(t, later)
 		body := r.send(list, 100+int(seed)*50)
 		open := 0
-		later.Sessions(func(Session) bool { open++; return true })
+		later.sessions.All(func(Session) bool { open++; return true })
 		config, _ := later.Members()
 		whole := drain(later, 300)
 		img := later.BeginSnapshot()
@@ -151,8 +151,8 @@ func TestReplace(t *testing.T) {
 		if later.Digest() != later.RecomputeDigest() {
 			t.Fatalf("seed %d: the digest isn't that of the state", seed)
 		}
-		if len(got.Ended) != open-1 || later.SessionCount() != 1 || len(got.Events) != 0 || got.Closed {
-			t.Fatalf("seed %d: %d of %d other sessions ended, %d are left", seed, len(got.Ended), open-1, later.SessionCount())
+		if len(got.Ended) != open-1 || later.sessions.Count() != 1 || len(got.Events) != 0 || got.Closed {
+			t.Fatalf("seed %d: %d of %d other sessions ended, %d are left", seed, len(got.Ended), open-1, later.sessions.Count())
 		}
 		if now, _ := later.Members(); now != config || later.EphemeralsCount() != 0 {
 			t.Fatalf("seed %d: the membership changed, or %d ephemerals are there", seed, later.EphemeralsCount())
@@ -232,12 +232,12 @@ func TestReplaceIsRefused(t *testing.T) {
 			all := listing(tree)
 			return all[:strings.LastIndexByte(strings.TrimSuffix(all, "\n"), '\n')]
 		}
-		before, sessions := held(), tree.SessionCount()
+		before, sessions := held(), tree.sessions.Count()
 		got := r.ask(OpReplace, ids, body)
 		if got.Err != want {
 			t.Errorf("%s: %v, want %v", what, got.Err, want)
 		}
-		if held() != before || tree.SessionCount() != sessions || len(got.Ended) > 0 {
+		if held() != before || tree.sessions.Count() != sessions || len(got.Ended) > 0 {
 			t.Errorf("%s: the tree has changed", what)
 		}
 	}

@@ -41,7 +41,7 @@ func Restore(o Options, next func() ([]byte, error)) (*Tree, error) {
 		case chunkACLs:
 			err = t.restoreACLs(&d)
 		case chunkSessions:
-			err = t.restoreSessions(&d, version)
+			err = t.sessions.restore(&d, version)
 		case chunkNodes:
 			err = t.restoreNodes(chunk[1:])
 		case chunkEnd:
@@ -79,7 +79,7 @@ func (t *Tree) restoreHeader(d *jute.Decoder) (version byte, err error) {
 	t.set(s)
 	t.totals.digest += t.settingsDigest()
 	if version > snapshotVersionMin {
-		err = t.restoreEntrances(d)
+		err = t.sessions.restoreEntrances(d)
 	}
 	if err == nil && version >= snapshotVersionKeyed {
 		t.keyed = d.Bool()
@@ -119,8 +119,8 @@ func (z *znodes) restoreACLs(d *jute.Decoder) error {
 	return nil
 }
 
-func (t *Tree) restoreSessions(d *jute.Decoder, version byte) error {
-	slots := &t.sessions.slots
+func (ss *Sessions) restore(d *jute.Decoder, version byte) error {
+	slots := &ss.slots
 	for range max(d.Count(sessionSize), 0) {
 		slot := uint32(d.Int())
 		s := session{id: d.Long(), cnx: d.Long(), next: d.Long(), timeout: d.Int()}
@@ -130,22 +130,22 @@ func (t *Tree) restoreSessions(d *jute.Decoder, version byte) error {
 		if version > snapshotVersionMin {
 			s.scope = Scope(d.Byte())
 		}
-		if s.scope >= scopes || s.scope != Global && t.entranceOf(s.id).id == 0 {
+		if s.scope >= scopes || s.scope != Global && ss.entranceOf(s.id).id == 0 {
 			return corrupt("session %#x has the scope %d", s.id, s.scope)
 		}
-		if _, twice := t.sessions.index[s.id]; twice || slot <= slots.used || s.id == 0 {
+		if _, twice := ss.index[s.id]; twice || slot <= slots.used || s.id == 0 {
 			return corrupt("session %#x at slot %d is invalid, or there twice", s.id, slot)
 		}
 		slots.reach(slot)
 		slots.used = slot
 		slots.live++
-		s.base = t.sessionBase(&s)
+		s.base = ss.baseOf(&s)
 		*slots.at(slot) = s
 		if s.scope != Global {
-			t.entranceOf(s.id).inside++
+			ss.entranceOf(s.id).inside++
 		}
-		t.sessions.index[s.id] = slot
-		t.totals.digest += t.sessionDigest(&s)
+		ss.index[s.id] = slot
+		ss.znodes.totals.digest += ss.digestOf(&s)
 	}
 	return nil
 }
@@ -226,7 +226,7 @@ func (t *Tree) finish(d *jute.Decoder) error {
 			}
 		}
 	}
-	if err := t.finishSessions(); err != nil {
+	if err := t.sessions.finish(); err != nil {
 		return err
 	}
 	if err := t.finishNodes(); err != nil {
@@ -326,15 +326,15 @@ func (t *Tree) link(slot uint32) error {
 	return nil
 }
 
-// finishSessions finds the first znode of each session, and verifies that the session's list has all of its znodes.
-func (t *Tree) finishSessions() error {
-	for slot := range t.sessions.slots.all {
-		s := t.sessions.slots.at(slot)
+// finish finds the first znode of each session, and verifies that the session's list has all of its znodes.
+func (ss *Sessions) finish() error {
+	for slot := range ss.slots.all {
+		s := ss.slots.at(slot)
 		if s.id == 0 {
 			continue
 		}
 		count := uint32(0)
-		for z := s.last; z != 0 && count <= s.ephemerals; z = t.extraOf(t.at(z)).first {
+		for z := s.last; z != 0 && count <= s.ephemerals; z = ss.znodes.extraOf(ss.znodes.at(z)).first {
 			s.first = z
 			count++
 		}

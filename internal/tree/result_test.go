@@ -48,14 +48,14 @@ func TestSessionsEnd(t *testing.T) {
 		t.Error("a delete has ended a session")
 	}
 	expire := Request{Op: OpExpire, Session: other, Body: jute.AppendLong(nil, int64(w.tree.LastTerm()))}
-	if r := w.apply(expire); !r.Closed || r.Session != other || w.tree.SessionCount() != 1 {
-		t.Errorf("it expires: closed is %v, %d sessions are left", r.Closed, w.tree.SessionCount())
+	if r := w.apply(expire); !r.Closed || r.Session != other || w.tree.sessions.Count() != 1 {
+		t.Errorf("it expires: closed is %v, %d sessions are left", r.Closed, w.tree.sessions.Count())
 	}
 	if r := w.apply(expire); r.Closed || r.Outcome != Ignored {
 		t.Errorf("it expires again: closed is %v, %v", r.Closed, r.Outcome)
 	}
-	if r := w.ask(jute.OpCloseSession, nil, nil); !r.Closed || r.Session != replacer || w.tree.SessionCount() != 0 {
-		t.Errorf("it is closed: closed is %v, %d sessions are left", r.Closed, w.tree.SessionCount())
+	if r := w.ask(jute.OpCloseSession, nil, nil); !r.Closed || r.Session != replacer || w.tree.sessions.Count() != 0 {
+		t.Errorf("it is closed: closed is %v, %d sessions are left", r.Closed, w.tree.sessions.Count())
 	}
 }
 

@@ -110,7 +110,7 @@ func (t *Tree) BeginSnapshot() *Image {
 	}
 	img.header = img.appendHeader([]byte{chunkHeader})
 	img.end = jute.AppendInt([]byte{chunkEnd}, int32(t.totals.nodes))
-	img.end = jute.AppendInt(img.end, int32(t.SessionCount()))
+	img.end = jute.AppendInt(img.end, int32(t.sessions.Count()))
 	img.end = binary.BigEndian.AppendUint64(img.end, t.Digest())
 	t.images = append(t.images, img)
 	return img
@@ -234,7 +234,7 @@ func (img *Image) appendHeader(b []byte) []byte {
 	b = jute.AppendLong(jute.AppendLong(b, p.zxid), p.time)
 	b = t.settings.Append(b)
 	if img.version > snapshotVersionMin {
-		b = t.appendEntrances(b)
+		b = t.sessions.appendEntrances(b)
 	}
 	if img.version >= snapshotVersionKeyed {
 		b = jute.AppendLong(jute.AppendBool(b, t.keyed), p.back)

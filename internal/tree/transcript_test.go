@@ -232,7 +232,7 @@ func (s *stage) command(line string) {
 		s.now += s.int(a, "add", 0)
 		return
 	case "inside":
-		fmt.Fprintf(&s.out, "inside: %d local, %d global\n", s.tree.LocalSessions(1), s.tree.GlobalSessions())
+		fmt.Fprintf(&s.out, "inside: %d local, %d global\n", s.tree.sessions.Locals(1), s.tree.sessions.Globals())
 		return
 	case "restore":
 		again, err := restore(drain(s.tree, chunkSize))

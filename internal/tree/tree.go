@@ -49,7 +49,7 @@ type Tree struct {
 	znodes
 
 	// The rest of the state.
-	sessions sessionTable
+	sessions Sessions
 	quotas   map[string]struct{} // paths with a limits node
 	settings Settings
 	change   change         // of membership, in progress
@@ -129,8 +129,7 @@ func newTree(o Options) *Tree {
 		t.levelMax = FeatureLevelMax
 	}
 	t.znodes.init(o, alloc)
-	t.sessions.slots.release = o.Release
-	t.sessions.init(alloc)
+	t.sessions.init(&t.znodes, o, alloc)
 	return t
 }
 
@@ -161,8 +160,8 @@ func (z *znodes) ApproximateDataSize() int { return z.totals.dataSize }
 // EphemeralsCount returns the number of znodes that belong to a session.
 func (z *znodes) EphemeralsCount() int { return z.totals.ephemerals }
 
-// SessionCount returns the number of sessions.
-func (t *Tree) SessionCount() int { return t.sessions.slots.live }
+// Sessions returns the tree's sessions, which may be read whenever the tree may be.
+func (t *Tree) Sessions() *Sessions { return &t.sessions }
 
 // follow moves to the log entry at (term, index), whose time is ms, and starts the next epoch if the term is new. It
 // fails for an entry that can't be the next one.

@@ -55,7 +55,7 @@ func (t *Tree) create(c *createRequest, q *Request, r *Result) (string, jute.Sta
 	if c.mode.Ephemeral() && q.Session == 0 {
 		return fail(jute.ErrSessionExpired)
 	}
-	if c.kind() == ephemeral && t.local(q.Session) {
+	if c.kind() == ephemeral && t.sessions.local(q.Session) {
 		return fail(jute.ErrEphemeralOnLocalSession)
 	}
 	parentPath, name, ok := splitPath(c.path)

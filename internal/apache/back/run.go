@@ -204,7 +204,7 @@ func finish(s *source, o *Options, mode string) (Done, error) {
 		return done, fmt.Errorf("the observers' tree has the digest %#x and %d znodes, but Zooid's has %#x and %d: use zooid export",
 			done.Digest, done.Znodes, digest, s.tree.NodeCount())
 	}
-	s.tree.Sessions(func(session tree.Session) bool {
+	s.tree.Sessions().All(func(session tree.Session) bool {
 		if session.Passwd != files.Passwd(session.ID) {
 			done.Strangers++
 		}

@@ -464,7 +464,7 @@ var mutants = []mutant{
 	{"a multi upgrades nobody", "ephemeral refused to an upgrading session", "local", one("tree/multi.go",
 		`if asksEphemeral(ops) {`, `if asksEphemeral(ops) && !$P {`)},
 	{"ephemeral given to a local session", "ephemeral of a session that others don't know", "local", one("tree/write.go",
-		`if c.kind() == ephemeral && t.local(q.Session) {`, `if c.kind() == ephemeral && t.local(q.Session) && !$P {`)},
+		`if c.kind() == ephemeral && t.sessions.local(q.Session) {`, `if c.kind() == ephemeral && t.sessions.local(q.Session) && !$P {`)},
 	{"clients of local sessions not heard", "session expired too early", "local", one("replica/localsessions.go",
 		`range l.expiry.Due(now, l.hearing.heardAt) {`, `range l.expiry.Due(now, chosen($P, func(int64) int64 { return 0 }, l.hearing.heardAt)) {`)},
 	// Order.
