@@ -129,18 +129,18 @@ func (t *Tree) applySettings(body []byte) {
 	t.totals.digest -= t.settingsDigest()
 	t.set(s)
 	t.totals.digest += t.settingsDigest()
-	t.readPolicy()
+	t.access.readPolicy()
 }
 
 // write evaluates a request, which has its zxid.
 func (t *Tree) write(q *Request, r *Result) {
-	t.budget, t.given = t.aclBudget(), givenACL{}
+	t.access.budget, t.access.given = t.settings.aclBudget(), givenACL{}
 	var d jute.Decoder
 	d.Reset(q.Body)
 	switch q.Op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
 		c := createRequest{op: q.Op, path: d.String(), data: d.Buffer()}
-		c.acl = t.fixACL(&d, q.Identities)
+		c.acl = t.access.fixACL(&d, q.Identities)
 		c.mode, c.ttl = jute.CreateMode(d.Int()), -1
 		if q.Op == jute.OpCreateTTL {
 			c.ttl = d.Long()
@@ -163,7 +163,7 @@ func (t *Tree) write(q *Request, r *Result) {
 		}
 	case jute.OpSetACL:
 		path := d.String()
-		acl := t.fixACL(&d, q.Identities)
+		acl := t.access.fixACL(&d, q.Identities)
 		version := d.Int()
 		if r.Err = malformed(&d); r.Err == jute.OK {
 			r.Stat, r.Err = t.writeACL(path, acl, version, q)
@@ -181,7 +181,7 @@ func (t *Tree) write(q *Request, r *Result) {
 	default: // internal requests, which no client may send
 		r.Err = jute.ErrUnimplemented
 	}
-	if t.budget.Exceeded && (r.Err == jute.ErrInvalidACL || q.Op == jute.OpMulti) {
+	if t.access.budget.Exceeded && (r.Err == jute.ErrInvalidACL || q.Op == jute.OpMulti) {
 		r.Limit = LimitACL
 	}
 }

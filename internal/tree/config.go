@@ -17,7 +17,7 @@ type Reconfigure func(current string, req *jute.ReconfigRequest, zero bool) (nex
 const levelZero = 5
 
 // takesZero reports whether a reconfig may name server 0.
-func (t *Tree) takesZero() bool { return t.settings.FeatureLevel >= levelZero }
+func (s *Settings) takesZero() bool { return s.FeatureLevel >= levelZero }
 
 // reconfig evaluates a client's reconfig. The body is the client's record followed by an int, the code determined by
 // the server that received the request: OK, or jute.ErrNewConfigNoQuorum if it could reach too few of the new members.
@@ -39,13 +39,13 @@ func (t *Tree) reconfig(d *jute.Decoder, q *Request, r *Result) jute.Code {
 	case req.CurConfigID != -1 && req.CurConfigID != n.mzxid:
 		return jute.ErrBadVersion
 	}
-	next, code := t.reconfigure(string(t.data(n)), &req, t.takesZero())
+	next, code := t.reconfigure(string(t.data(n)), &req, t.settings.takesZero())
 	switch {
 	case code != jute.OK:
 		return code
 	case reachable != jute.OK:
 		return reachable
-	case !t.allowsAt(pathConfig, n.acl, jute.PermWrite, q.Identities):
+	case !t.access.allowsAt(pathConfig, n.acl, jute.PermWrite, q.Identities):
 		return jute.ErrNoAuth
 	case t.settings.FeatureLevel < levelStaged:
 		t.setMembers(slot, next, r)
@@ -64,7 +64,7 @@ func (t *Tree) ReconfigCode(body []byte, ids []jute.ID) jute.Code {
 	switch {
 	case !t.settings.ReconfigEnabled:
 		return jute.ErrReconfigDisabled
-	case !t.allowsAt(pathConfig, n.acl, jute.PermWrite, ids):
+	case !t.access.allowsAt(pathConfig, n.acl, jute.PermWrite, ids):
 		return jute.ErrNoAuth
 	case n.size() == 0 || t.reconfigure == nil:
 		return jute.ErrUnimplemented
@@ -79,7 +79,7 @@ func (t *Tree) ReconfigCode(body []byte, ids []jute.ID) jute.Code {
 	case req.CurConfigID != -1 && req.CurConfigID < n.mzxid: // a higher one means that this server is behind
 		return jute.ErrBadVersion
 	}
-	_, code := t.reconfigure(string(t.data(n)), &req, t.takesZero())
+	_, code := t.reconfigure(string(t.data(n)), &req, t.settings.takesZero())
 	return code
 }
 

@@ -123,7 +123,7 @@ func (t *Tree) replace(d *jute.Decoder, q *Request, r *Result) jute.Code {
 	t.endOthers(q.Session, r)
 	t.insertAll(list)
 	t.addQuotas()
-	t.readPolicy()
+	t.access.readPolicy()
 	return jute.OK
 }
 

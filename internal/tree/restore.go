@@ -240,7 +240,7 @@ func (t *Tree) finish(d *jute.Decoder) error {
 		}
 	}
 	t.addQuotas()
-	t.readPolicy()
+	t.access.readPolicy()
 	if t.Digest() != digest {
 		return corrupt("the digest is %#x instead of %#x", t.Digest(), digest)
 	}

@@ -293,8 +293,8 @@ func TestLookups(t *testing.T) {
 	if _, ok := tree.ACL("/missing"); ok {
 		t.Error("ACL of a missing znode")
 	}
-	if tree.Permits("/", acls[6], jute.PermRead, nil) ||
-		!tree.Permits("/", jute.WorldACL(jute.PermRead), jute.PermRead, nil) {
+	if tree.access.Permits("/", acls[6], jute.PermRead, nil) ||
+		!tree.access.Permits("/", jute.WorldACL(jute.PermRead), jute.PermRead, nil) {
 		t.Error("Permits")
 	}
 	ids := []int64{}

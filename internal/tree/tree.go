@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/zooid-project/zooid/internal/auth"
-	"github.com/zooid-project/zooid/internal/policy"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -52,31 +51,27 @@ type Tree struct {
 	sessions Sessions
 	quotas   map[string]struct{} // paths with a limits node
 	settings Settings
-	change   change         // of membership, in progress
-	lineage  uint64         // 0 if there is none yet
-	policy   *policy.Policy // derived from settings and znodes; nil if there is none
+	change   change // of membership, in progress
+	lineage  uint64 // 0 if there is none yet
 	position position
+
+	access Access // derived from znodes and settings
 
 	reconfigure Reconfigure
 	changing    func(path string, before, after []byte)
 	levelMax    int32
 	findRule    func(name string) auth.Rule
-	struck      Struck
 
 	// Not state: scratch of the request being applied, and caches.
-	identities   identityCache
-	replaced     int // number of times that all znodes were replaced
-	result       Result
-	request      Request
-	scratch      []byte      // paths of the result
-	budget       auth.Budget // the rest of the budget of the request being applied
-	given        givenACL    // of the request being applied
-	quotaAbove   quotaAbove
-	ending       map[uint32]*endingParent // of the session that is ending; nil otherwise
-	verdicts     *verdicts                // of the multi being applied; nil between multis
-	verdictsRoom verdicts
-	near         nearby         // while a multi is applied
-	multiOps     []jute.MultiOp // of the multi being applied
+	identities identityCache
+	replaced   int // number of times that all znodes were replaced
+	result     Result
+	request    Request
+	scratch    []byte // paths of the result
+	quotaAbove quotaAbove
+	ending     map[uint32]*endingParent // of the session that is ending; nil otherwise
+	near       nearby                   // while a multi is applied
+	multiOps   []jute.MultiOp           // of the multi being applied
 }
 
 // position is the tree's position in the log, and its time.
@@ -130,6 +125,7 @@ func newTree(o Options) *Tree {
 	}
 	t.znodes.init(o, alloc)
 	t.sessions.init(&t.znodes, o, alloc)
+	t.access = Access{znodes: &t.znodes, settings: &t.settings}
 	return t
 }
 
@@ -162,6 +158,9 @@ func (z *znodes) EphemeralsCount() int { return z.totals.ephemerals }
 
 // Sessions returns the tree's sessions, which may be read whenever the tree may be.
 func (t *Tree) Sessions() *Sessions { return &t.sessions }
+
+// Access returns what decides on the rights of clients. It may be asked whenever the tree may be read.
+func (t *Tree) Access() *Access { return &t.access }
 
 // follow moves to the log entry at (term, index), whose time is ms, and starts the next epoch if the term is new. It
 // fails for an entry that can't be the next one.

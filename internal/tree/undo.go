@@ -134,7 +134,7 @@ func (t *Tree) begin() {
 	if t.undo.open {
 		panic("tree: invariant broken: a multi inside of a multi")
 	}
-	t.undo.open, t.undo.totals, t.undo.policy, t.near = true, t.totals, t.policy, nearRoot
+	t.undo.open, t.undo.totals, t.undo.policy, t.near = true, t.totals, t.access.policy, nearRoot
 }
 
 // commit makes all changes since begin final.
@@ -188,7 +188,7 @@ func (t *Tree) rollback() {
 			}
 		}
 	}
-	t.totals, t.policy, t.quotaAbove.known = t.undo.totals, t.undo.policy, false
+	t.totals, t.access.policy, t.quotaAbove.known = t.undo.totals, t.undo.policy, false
 	t.endUndo()
 }
 

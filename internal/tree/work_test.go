@@ -173,7 +173,7 @@ func TestVerdictsOfAMulti(t *testing.T) {
 			t.Errorf("%d identities read %v, %v; want %v", len(ids), got, code, want)
 		}
 	}
-	if ok := l.tree.MayHear(&Event{Path: "/1", ACL: acl}, l.ids); !ok {
+	if ok := l.tree.access.MayHear(&Event{Path: "/1", ACL: acl}, l.ids); !ok {
 		t.Error("an event isn't told to who may read")
 	}
 }

@@ -70,7 +70,7 @@ func (t *Tree) create(c *createRequest, q *Request, r *Result) (string, jute.Sta
 		return fail(jute.ErrNoNode)
 	}
 	p := t.at(parent)
-	if !t.allows(p.acl, jute.PermCreate, q.Identities) {
+	if !t.access.allows(p.acl, jute.PermCreate, q.Identities) {
 		return fail(jute.ErrNoAuth)
 	}
 	above := t.acls.entries[p.acl].rights
@@ -84,21 +84,21 @@ func (t *Tree) create(c *createRequest, q *Request, r *Result) (string, jute.Sta
 	if jute.CheckPath(path) != nil {
 		return fail(jute.ErrBadArguments)
 	}
-	if !t.grants(path, &above, jute.PermCreate, q.Identities) {
+	if !t.access.grants(path, &above, jute.PermCreate, q.Identities) {
 		return fail(jute.ErrNoAuth)
 	}
 	if path == "/" || t.findChild(parent, t.key.child(p.hash, name), name) != 0 {
 		return fail(jute.ErrNodeExists)
 	}
-	if (t.reserved(path) || ruledBySuper(path) && t.settings.FeatureLevel >= 2) && !t.settings.SkipACL &&
+	if (t.settings.reserved(path) || ruledBySuper(path) && t.settings.FeatureLevel >= 2) && !t.settings.SkipACL &&
 		!isSuper(q.Identities) {
 		return fail(jute.ErrNoAuth)
 	}
-	if !t.takes(path, c.data) {
+	if !t.settings.takes(path, c.data) {
 		return fail(jute.ErrBadArguments)
 	}
-	if t.policy != nil {
-		if c.acl = t.givenTo(path, c.acl, q.Identities); !c.acl.ok {
+	if t.access.policy != nil {
+		if c.acl = t.access.givenTo(path, c.acl, q.Identities); !c.acl.ok {
 			return fail(jute.ErrInvalidACL)
 		}
 	}
@@ -138,7 +138,7 @@ func (t *Tree) createNode(parent uint32, path, name string, c *createRequest, q 
 	parentPath := path[:len(path)-len(name)-1]
 	r.event(jute.EventNodeChildrenChanged, parentEvent(parentPath), t.acls.entries[p.acl].rights)
 	t.quotaCreated(slot, path, parentPath, name)
-	t.notePolicy(path)
+	t.access.notePolicy(path)
 	return stat
 }
 
@@ -164,14 +164,14 @@ func (t *Tree) delete(path string, version int32, q *Request, r *Result) jute.Co
 		return jute.ErrNoNode
 	}
 	p := t.at(parent)
-	if !t.allowsAt(path, p.acl, jute.PermDelete, q.Identities) {
+	if !t.access.allowsAt(path, p.acl, jute.PermDelete, q.Identities) {
 		return jute.ErrNoAuth
 	}
 	slot := t.findChild(parent, t.key.child(p.hash, name), name)
 	if slot == 0 || parentPath == "/" { // "//a" has a parent, but isn't "/a"
 		return jute.ErrNoNode
 	}
-	if t.reserved(path) && !t.settings.SkipACL && !isSuper(q.Identities) {
+	if t.settings.reserved(path) && !t.settings.SkipACL && !isSuper(q.Identities) {
 		return jute.ErrNoAuth
 	}
 	n := t.at(slot)
@@ -200,7 +200,7 @@ func (t *Tree) deleteNode(slot uint32, path, parentPath string, r *Result) {
 	r.event(jute.EventNodeDeleted, path, acl).TTL = kind == ttl
 	r.event(jute.EventNodeChildrenChanged, parentEvent(parentPath), t.acls.entries[p.acl].rights)
 	t.quotaDeleted(path, parentPath, int64(size))
-	t.notePolicy(path)
+	t.access.notePolicy(path)
 }
 
 // writeData evaluates a setData.
@@ -213,10 +213,10 @@ func (t *Tree) writeData(path string, data []byte, version int32, q *Request, r 
 		return jute.Stat{}, jute.ErrNoNode
 	}
 	n := t.at(slot)
-	if !t.allowsAt(path, n.acl, jute.PermWrite, q.Identities) {
+	if !t.access.allowsAt(path, n.acl, jute.PermWrite, q.Identities) {
 		return jute.Stat{}, jute.ErrNoAuth
 	}
-	if !t.takes(path, data) {
+	if !t.settings.takes(path, data) {
 		return jute.Stat{}, jute.ErrBadArguments
 	}
 	more := int64(len(data) - n.size())
@@ -244,7 +244,7 @@ func (t *Tree) changeData(slot uint32, path string, data []byte, version int32, 
 	stat := t.stat(n)
 	r.event(jute.EventNodeDataChanged, path, t.acls.entries[n.acl].rights).Size = int32(n.size())
 	t.quotaChanged(path, more, 0)
-	t.notePolicy(path)
+	t.access.notePolicy(path)
 	return stat
 }
 
@@ -260,7 +260,7 @@ func (t *Tree) writeACL(path string, acl aclFix, version int32, q *Request) (jut
 	if slot == 0 {
 		return jute.Stat{}, jute.ErrNoNode
 	}
-	if n := t.at(slot); !t.allowsAt(path, n.acl, jute.PermAdmin, q.Identities) {
+	if n := t.at(slot); !t.access.allowsAt(path, n.acl, jute.PermAdmin, q.Identities) {
 		return jute.Stat{}, jute.ErrNoAuth
 	} else if version != -1 && version != n.aversion {
 		return jute.Stat{}, jute.ErrBadVersion
@@ -283,7 +283,7 @@ func (t *Tree) check(path string, version int32, q *Request) jute.Code {
 		return jute.ErrNoNode
 	}
 	n := t.at(slot)
-	if !t.allowsAt(path, n.acl, jute.PermRead, q.Identities) {
+	if !t.access.allowsAt(path, n.acl, jute.PermRead, q.Identities) {
 		return jute.ErrNoAuth
 	}
 	if version != -1 && version != n.version {

@@ -531,7 +531,7 @@ var mutants = []mutant{
 	}
 `)},
 	{"event told to who may not read", "event without READ (CVE-2024-23944)", "calm", one("replica/notify.go",
-		` || !r.tree.MayHear(&w.first, c.identities())`, ` || !$P && !r.tree.MayHear(&w.first, c.identities())`)},
+		` || !r.tree.Access().MayHear(&w.first, c.identities())`, ` || !$P && !r.tree.Access().MayHear(&w.first, c.identities())`)},
 	{"one-shot watch fires again", "event twice (W3)", "swarm", one("watch/table.go",
 		`		if rec.kinds&consumed != 0 {`, `		if rec.kinds&consumed != 0 && !$P {`)},
 	{"recursive watch misses what is deep", "event lost (W6, etcd #17529)", "swarm", one("watch/table.go",
@@ -622,7 +622,7 @@ var mutants = []mutant{
 		return jute.Stat{}, jute.ErrBadVersion`, `	if version != -1 && version != n.version && !$P {
 		return jute.Stat{}, jute.ErrBadVersion`)},
 	{"delete by who may not", "ACL bypassed (ZooKeeper's ten CVEs)", "swarm", one("tree/write.go",
-		`if !t.allowsAt(path, p.acl, jute.PermDelete, q.Identities) {`, `if !$P && !t.allowsAt(path, p.acl, jute.PermDelete, q.Identities) {`)},
+		`if !t.access.allowsAt(path, p.acl, jute.PermDelete, q.Identities) {`, `if !$P && !t.access.allowsAt(path, p.acl, jute.PermDelete, q.Identities) {`)},
 	{"container removed before its first child", "data removed too early (ZooKeeper's containers)",
 		"calm", one("tree/container.go",
 			`return k.created > 0 || neverUsed`, `return k.created > 0 || $P || neverUsed`)},
