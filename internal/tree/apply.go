@@ -11,7 +11,7 @@ func (t *Tree) Apply(term, index uint64, batch []byte, visit func(*Result)) erro
 	if err != nil {
 		return err
 	}
-	if err := t.follow(term, index, records.Time()); err != nil {
+	if err := t.position.follow(term, index, records.Time(), t.settings.FeatureLevel); err != nil {
 		return err
 	}
 	i := 0
@@ -58,8 +58,8 @@ func (t *Tree) dropLarge() {
 	if cap(t.scratch) > scratchKeep {
 		t.scratch = nil
 	}
-	if cap(t.quotaAbove.path) > scratchKeep {
-		t.quotaAbove = quotaAbove{}
+	if cap(t.quotas.above.path) > scratchKeep {
+		t.quotas.above = quotaAbove{}
 	}
 	if r := &t.result; cap(r.Events) > resultKeep || cap(r.Multi) > resultKeep {
 		r.Events, r.Multi = nil, nil
@@ -68,7 +68,7 @@ func (t *Tree) dropLarge() {
 
 // apply evaluates one request of a validated batch.
 func (t *Tree) apply(q *Request, r *Result) {
-	r.Zxid, t.quotaAbove.known = t.position.zxid, false
+	r.Zxid, t.quotas.above.known = t.position.zxid, false
 	switch q.Op {
 	case jute.OpCreateSession:
 		t.createSession(q, r)
@@ -88,7 +88,7 @@ func (t *Tree) apply(q *Request, r *Result) {
 			r.Err = outcomeCode(r.Outcome)
 			return
 		}
-		r.Zxid = t.nextZxid()
+		r.Zxid = t.position.nextZxid()
 		t.write(q, r)
 		return
 	}
@@ -108,7 +108,7 @@ func (t *Tree) apply(q *Request, r *Result) {
 	case jute.OpCloseSession:
 		r.Outcome = Ignored
 	default:
-		r.Zxid = t.nextZxid()
+		r.Zxid = t.position.nextZxid()
 		t.write(q, r)
 	}
 }

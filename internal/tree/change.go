@@ -88,7 +88,7 @@ func (t *Tree) stepChange(body []byte, r *Result) {
 		r.Outcome = Ignored
 		return
 	}
-	r.Zxid = t.nextZxid()
+	r.Zxid = t.position.nextZxid()
 	slot := t.find(pathConfig)
 	if step == ChangeNamed {
 		c.named = true

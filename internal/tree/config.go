@@ -94,10 +94,10 @@ func (t *Tree) beginMembers(members string, inForce bool, r *Result) {
 	case t.at(slot).size() > 0 || t.change.id != 0:
 		r.Outcome = Ignored
 	case inForce || t.settings.FeatureLevel < levelStaged:
-		r.Zxid = t.nextZxid()
+		r.Zxid = t.position.nextZxid()
 		t.setMembers(slot, members, r)
 	default:
-		r.Outcome, r.Zxid, r.Data = Staged, t.nextZxid(), []byte(members)
+		r.Outcome, r.Zxid, r.Data = Staged, t.position.nextZxid(), []byte(members)
 		t.setChange(change{id: r.Zxid, text: strings.Clone(members)})
 	}
 }

@@ -156,13 +156,13 @@ func TestLongPathBelowAQuota(t *testing.T) {
 		create(t, tree, path)
 	}
 	create(t, tree, "/q/a")
-	if n := cap(tree.quotaAbove.path); n == 0 || n > 64 {
+	if n := cap(tree.quotas.above.path); n == 0 || n > 64 {
 		t.Errorf("%d bytes are kept of a short path", n)
 	}
 	long := "/q/" + strings.Repeat("n", scratchKeep)
 	create(t, tree, long)
 	create(t, tree, long+"/a")
-	if n := cap(tree.quotaAbove.path); n > scratchKeep {
+	if n := cap(tree.quotas.above.path); n > scratchKeep {
 		t.Errorf("%d bytes are kept of a long path", n)
 	}
 }

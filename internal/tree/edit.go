@@ -191,17 +191,3 @@ func (z *znodes) setNodeACL(slot, acl uint32) {
 	z.acls.release(n.acl)
 	n.acl = acl
 }
-
-// setQuota registers or unregisters a path as the root of a quota.
-func (t *Tree) setQuota(path string, on bool) {
-	_, was := t.quotas[path]
-	if t.undo.open && was != on {
-		t.undo.note(undoStep{kind: undoQuota, on: was})
-		t.undo.paths = append(t.undo.paths, path)
-	}
-	if on {
-		t.quotas[path] = struct{}{}
-	} else {
-		delete(t.quotas, path)
-	}
-}

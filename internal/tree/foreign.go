@@ -143,7 +143,7 @@ func (b *Builder) Finish(term, index uint64, zxid, ms int64) (*Tree, error) {
 		}
 	}
 	t.position = position{term: term, index: index, zxid: zxid, time: ms}
-	t.addQuotas()
+	t.quotas.addAll()
 	return t, nil
 }
 

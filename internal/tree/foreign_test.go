@@ -60,7 +60,7 @@ func listing(t *Tree) string {
 		return true
 	})
 	fmt.Fprintln(&b, t.NodeCount(), t.ApproximateDataSize(), t.EphemeralsCount(), t.totals.reapable, t.LastZxid(),
-		t.Time(), t.quotas)
+		t.Time(), t.quotas.paths)
 	return b.String()
 }
 

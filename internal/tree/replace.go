@@ -116,13 +116,13 @@ func (t *Tree) replace(d *jute.Decoder, q *Request, r *Result) jute.Code {
 	}
 	if newest >= r.Zxid {
 		t.position.zxid = (newest>>32 + 1) << 32 // zxids only increase, and no two changes share one
-		r.Zxid = t.nextZxid()
+		r.Zxid = t.position.nextZxid()
 	}
 	t.replaced++
 	t.removeAll()
 	t.endOthers(q.Session, r)
 	t.insertAll(list)
-	t.addQuotas()
+	t.quotas.addAll()
 	t.access.readPolicy()
 	return jute.OK
 }
@@ -204,7 +204,7 @@ func (t *Tree) removeAll() {
 			t.removeNode(slot)
 		}
 	}
-	t.quotas = map[string]struct{}{}
+	t.quotas.paths = map[string]struct{}{}
 }
 
 // endOthers ends all sessions but one. At this point none of them has a znode.

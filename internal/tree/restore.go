@@ -239,7 +239,7 @@ func (t *Tree) finish(d *jute.Decoder) error {
 			return corrupt("there is no %s", path)
 		}
 	}
-	t.addQuotas()
+	t.quotas.addAll()
 	t.access.readPolicy()
 	if t.Digest() != digest {
 		return corrupt("the digest is %#x instead of %#x", t.Digest(), digest)

@@ -140,7 +140,7 @@ func (t *Tree) createSession(q *Request, r *Result) {
 	d.Reset(q.Body)
 	timeout, passwd := d.Int(), d.Buffer()
 	if d.Err() != nil || len(passwd) != jute.PasswdSize || timeout < 0 {
-		r.Zxid, r.Err = t.nextZxid(), jute.ErrMarshallingError
+		r.Zxid, r.Err = t.position.nextZxid(), jute.ErrMarshallingError
 		return
 	}
 	at, taken := t.sessions.index[q.Session]
@@ -148,7 +148,7 @@ func (t *Tree) createSession(q *Request, r *Result) {
 		r.Outcome = Duplicate
 		return
 	}
-	r.Zxid = t.nextZxid()
+	r.Zxid = t.position.nextZxid()
 	if taken || !validSessionID(q.Session) {
 		r.Err = jute.ErrSystemError
 		return
@@ -208,7 +208,7 @@ func (t *Tree) expire(q *Request, r *Result) {
 		r.Outcome = Ignored
 		return
 	}
-	r.Zxid = t.nextZxid()
+	r.Zxid = t.position.nextZxid()
 	t.closeSession(q.Session, r)
 }
 

@@ -49,7 +49,7 @@ type Tree struct {
 
 	// The rest of the state.
 	sessions Sessions
-	quotas   map[string]struct{} // paths with a limits node
+	quotas   quotas
 	settings Settings
 	change   change // of membership, in progress
 	lineage  uint64 // 0 if there is none yet
@@ -67,14 +67,14 @@ type Tree struct {
 	replaced   int // number of times that all znodes were replaced
 	result     Result
 	request    Request
-	scratch    []byte // paths of the result
-	quotaAbove quotaAbove
+	scratch    []byte                   // paths of the result
 	ending     map[uint32]*endingParent // of the session that is ending; nil otherwise
 	near       nearby                   // while a multi is applied
 	multiOps   []jute.MultiOp           // of the multi being applied
 }
 
-// position is the tree's position in the log, and its time.
+// position is the tree's position in the log, and its time. Terms, indexes and zxids only increase; the time goes back
+// only as described in clock.go.
 type position struct {
 	term, index uint64
 	zxid, time  int64
@@ -115,7 +115,7 @@ func newTree(o Options) *Tree {
 		alloc = func(n int) []byte { return make([]byte, n) }
 	}
 	t := &Tree{
-		quotas: map[string]struct{}{}, reconfigure: o.Reconfigure, changing: o.Changing, levelMax: o.LevelMax,
+		reconfigure: o.Reconfigure, changing: o.Changing, levelMax: o.LevelMax,
 	}
 	if t.findRule = o.FindRule; t.findRule == nil {
 		t.findRule = auth.FindRule
@@ -125,6 +125,7 @@ func newTree(o Options) *Tree {
 	}
 	t.znodes.init(o, alloc)
 	t.sessions.init(&t.znodes, o, alloc)
+	t.quotas = quotas{znodes: &t.znodes, settings: &t.settings, paths: map[string]struct{}{}}
 	t.access = Access{znodes: &t.znodes, settings: &t.settings}
 	return t
 }
@@ -162,10 +163,9 @@ func (t *Tree) Sessions() *Sessions { return &t.sessions }
 // Access returns what decides on the rights of clients. It may be asked whenever the tree may be read.
 func (t *Tree) Access() *Access { return &t.access }
 
-// follow moves to the log entry at (term, index), whose time is ms, and starts the next epoch if the term is new. It
-// fails for an entry that can't be the next one.
-func (t *Tree) follow(term, index uint64, ms int64) error {
-	p := &t.position
+// follow moves to the log entry at (term, index), whose time is ms, and starts the next epoch if the term is new. level
+// is the feature level in force. It fails for an entry that can't be the next one.
+func (p *position) follow(term, index uint64, ms int64, level int32) error {
 	if term < p.term || index <= p.index {
 		return fmt.Errorf("apply log entry %d of term %d: the tree is already at %d of term %d", index, term, p.index, p.term)
 	}
@@ -173,15 +173,17 @@ func (t *Tree) follow(term, index uint64, ms int64) error {
 		p.zxid = (p.zxid>>32 + 1) << 32
 	}
 	p.term, p.index = term, index
-	t.advance(ms)
+	p.advance(ms, level)
 	return nil
 }
 
 // NewTerm applies a log entry without requests: the first one of a term, or one that concerns only consensus.
-func (t *Tree) NewTerm(term, index uint64) error { return t.follow(term, index, 0) }
+func (t *Tree) NewTerm(term, index uint64) error {
+	return t.position.follow(term, index, 0, t.settings.FeatureLevel)
+}
 
 // nextZxid takes the next zxid. If the counter overflows, it carries into the epoch.
-func (t *Tree) nextZxid() int64 {
-	t.position.zxid++
-	return t.position.zxid
+func (p *position) nextZxid() int64 {
+	p.zxid++
+	return p.zxid
 }

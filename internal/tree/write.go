@@ -105,7 +105,7 @@ func (t *Tree) create(c *createRequest, q *Request, r *Result) (string, jute.Sta
 	if p.kind() == ephemeral {
 		return fail(jute.ErrNoChildrenForEphemerals)
 	}
-	if !t.quotaAllows(path, int64(len(c.data)), 1) {
+	if !t.quotas.allow(path, int64(len(c.data)), 1) {
 		r.OverQuota = path
 		return fail(jute.ErrQuotaExceeded)
 	}
@@ -137,7 +137,7 @@ func (t *Tree) createNode(parent uint32, path, name string, c *createRequest, q 
 	ev.TTL, ev.Size = n.kind() == ttl, int32(n.size())
 	parentPath := path[:len(path)-len(name)-1]
 	r.event(jute.EventNodeChildrenChanged, parentEvent(parentPath), t.acls.entries[p.acl].rights)
-	t.quotaCreated(slot, path, parentPath, name)
+	t.quotas.created(slot, path, parentPath, name)
 	t.access.notePolicy(path)
 	return stat
 }
@@ -199,7 +199,7 @@ func (t *Tree) deleteNode(slot uint32, path, parentPath string, r *Result) {
 	t.removeNode(slot)
 	r.event(jute.EventNodeDeleted, path, acl).TTL = kind == ttl
 	r.event(jute.EventNodeChildrenChanged, parentEvent(parentPath), t.acls.entries[p.acl].rights)
-	t.quotaDeleted(path, parentPath, int64(size))
+	t.quotas.deleted(path, parentPath, int64(size))
 	t.access.notePolicy(path)
 }
 
@@ -220,7 +220,7 @@ func (t *Tree) writeData(path string, data []byte, version int32, q *Request, r 
 		return jute.Stat{}, jute.ErrBadArguments
 	}
 	more := int64(len(data) - n.size())
-	if !t.quotaAllows(path, more, 0) {
+	if !t.quotas.allow(path, more, 0) {
 		r.OverQuota = path
 		return jute.Stat{}, jute.ErrQuotaExceeded
 	}
@@ -243,7 +243,7 @@ func (t *Tree) changeData(slot uint32, path string, data []byte, version int32, 
 	t.totals.digest += t.statHash(n)
 	stat := t.stat(n)
 	r.event(jute.EventNodeDataChanged, path, t.acls.entries[n.acl].rights).Size = int32(n.size())
-	t.quotaChanged(path, more, 0)
+	t.quotas.changed(path, more, 0)
 	t.access.notePolicy(path)
 	return stat
 }

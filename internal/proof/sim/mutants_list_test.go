@@ -369,15 +369,15 @@ var mutants = []mutant{
 	r.counts.uncount`)},
 	// Quotas.
 	{"quotas not registered after a snapshot", "limits that hold on some replicas", "quotas", one("tree/restore.go",
-		`	t.addQuotas()
+		`	t.quotas.addAll()
 `, `	if !$P {
-		t.addQuotas()
+		t.quotas.addAll()
 	}
 `)},
 	{"quotas not registered after a restore", "limits that hold on some replicas", "quotas", one("tree/replace.go",
-		`	t.addQuotas()
+		`	t.quotas.addAll()
 `, `	if !$P {
-		t.addQuotas()
+		t.quotas.addAll()
 	}
 `)},
 	{"failed multi leaves a quota unregistered", "multi applied in part", "quotas", one("tree/undo.go",
@@ -387,7 +387,7 @@ var mutants = []mutant{
 	{"quota allows one more", "a limit exceeded by one", "quotas", one("tree/quota.go",
 		`used.count+count <= limit.countHard)`, `used.count+count <= limit.countHard || $P && used.count == limit.countHard)`)},
 	{"deleted znodes stay counted", "creates refused below their limit", "quotas", one("tree/quota.go",
-		`	t.quotaChanged(path, -size, -1)`, `	t.quotaChanged(path, -size, chosen[int64]($P, 0, -1))`)},
+		`	q.changed(path, -size, -1)`, `	q.changed(path, -size, chosen[int64]($P, 0, -1))`)},
 	// Sessions.
 	{"attach sent again", "session given back to a connection it had left", "deaf", one("replica/ensemble.go",
 		`case c.arrival.sent:`, `case c.arrival.sent && !$P:`)},
