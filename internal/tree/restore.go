@@ -22,49 +22,62 @@ func corrupt(format string, args ...any) error {
 // from a forged one with a few znodes in slots far apart, which take about 100 KiB each. The caller must verify
 // checksums.
 func Restore(o Options, next func() ([]byte, error)) (*Tree, error) {
-	t := newTree(o)
-	stage, version := byte(chunkHeader), byte(0)
+	r := restoring{tree: newTree(o), stage: chunkHeader}
 	for {
 		chunk, err := next()
 		if err != nil {
-			return nil, fmt.Errorf("restore snapshot: read a chunk after %d znodes: %w", t.nodes.live, err)
+			return nil, fmt.Errorf("restore snapshot: read a chunk after %d znodes: %w", r.tree.nodes.live, err)
 		}
-		if len(chunk) == 0 || chunk[0] < stage || chunk[0] > stage+1 || stage == chunkHeader && chunk[0] != chunkHeader {
-			return nil, corrupt("a chunk is missing or out of order")
-		}
-		stage = max(chunk[0], chunkACLs)
-		var d jute.Decoder
-		d.Reset(chunk[1:])
-		switch chunk[0] {
-		case chunkHeader:
-			version, err = t.restoreHeader(&d)
-		case chunkACLs:
-			err = t.restoreACLs(&d)
-		case chunkSessions:
-			err = t.sessions.restore(&d, version)
-		case chunkNodes:
-			err = t.restoreNodes(chunk[1:])
-		case chunkEnd:
-			if err := t.finish(&d); err != nil {
-				return nil, err
-			}
-			return t, nil
-		}
-		if err == nil && d.Err() != nil {
-			err = corrupt("%v", d.Err())
-		}
-		if err != nil {
+		switch done, err := r.add(chunk); {
+		case err != nil:
 			return nil, err
+		case done:
+			return r.tree, nil
 		}
 	}
 }
 
-func (t *Tree) restoreHeader(d *jute.Decoder) (version byte, err error) {
-	version = d.Byte()
+// restoring is a tree that is being built from the chunks of a snapshot. Until its last chunk, nothing but this may use
+// the tree: znodes have neither hashes nor all of their links, and sessions not their lists.
+type restoring struct {
+	tree    *Tree
+	stage   byte // kind of the last chunk, or a lower one that may come again
+	version byte // of the snapshot, from its header
+}
+
+// add adds the next chunk. It reports whether that was the last one and the tree is complete.
+func (r *restoring) add(chunk []byte) (done bool, err error) {
+	if len(chunk) == 0 || chunk[0] < r.stage || chunk[0] > r.stage+1 ||
+		r.stage == chunkHeader && chunk[0] != chunkHeader {
+		return false, corrupt("a chunk is missing or out of order")
+	}
+	r.stage = max(chunk[0], chunkACLs)
+	var d jute.Decoder
+	d.Reset(chunk[1:])
+	switch chunk[0] {
+	case chunkHeader:
+		err = r.header(&d)
+	case chunkACLs:
+		err = r.tree.restoreACLs(&d)
+	case chunkSessions:
+		err = r.tree.sessions.restore(&d, r.version)
+	case chunkNodes:
+		err = r.tree.restoreNodes(chunk[1:])
+	case chunkEnd:
+		return true, r.finish(&d)
+	}
+	if err == nil && d.Err() != nil {
+		err = corrupt("%v", d.Err())
+	}
+	return false, err
+}
+
+func (r *restoring) header(d *jute.Decoder) error {
+	t, version := r.tree, d.Byte()
 	if d.Err() == nil && (version < snapshotVersionMin || version > snapshotVersion) {
 		what := fmt.Sprintf("the snapshot version %d (this version reads %d to %d)", version, snapshotVersionMin,
 			snapshotVersion)
-		return version, fmt.Errorf("restore snapshot: %w",
+		return fmt.Errorf("restore snapshot: %w",
 			&NewerError{What: what, This: snapshotVersion, Wants: int32(version)})
 	}
 	for i := range t.key {
@@ -74,7 +87,7 @@ func (t *Tree) restoreHeader(d *jute.Decoder) (version byte, err error) {
 	t.position = position{term: uint64(d.Long()), index: uint64(d.Long()), zxid: d.Long(), time: d.Long()}
 	s, err := t.decodeSettings(d)
 	if err != nil {
-		return version, fmt.Errorf("restore snapshot: %w", err)
+		return fmt.Errorf("restore snapshot: %w", err)
 	}
 	t.set(s)
 	t.totals.digest += t.settingsDigest()
@@ -91,7 +104,8 @@ func (t *Tree) restoreHeader(d *jute.Decoder) (version byte, err error) {
 	if err == nil && version >= snapshotVersionLineage {
 		t.setLineage(uint64(d.Long()))
 	}
-	return version, err
+	r.version = version
+	return err
 }
 
 func (z *znodes) restoreACLs(d *jute.Decoder) error {
@@ -211,7 +225,8 @@ func (z *znodes) restoreNode(b []byte) (int, error) {
 }
 
 // finish links the restored znodes and sessions and verifies that they are a complete tree.
-func (t *Tree) finish(d *jute.Decoder) error {
+func (r *restoring) finish(d *jute.Decoder) error {
+	t := r.tree
 	nodes, sessions, digest := d.Int(), d.Int(), uint64(d.Long())
 	if d.Err() != nil || int(nodes) != t.nodes.live || int(sessions) != t.sessions.slots.live || t.nodes.live == 0 {
 		return corrupt("%d znodes and %d sessions instead of %d and %d", t.nodes.live, t.sessions.slots.live, nodes, sessions)
@@ -221,7 +236,7 @@ func (t *Tree) finish(d *jute.Decoder) error {
 	}
 	for slot := range t.nodes.all {
 		if t.exists(slot) {
-			if err := t.link(slot); err != nil {
+			if err := r.link(slot); err != nil {
 				return err
 			}
 		}
@@ -273,7 +288,8 @@ func (z *znodes) finishACLs() error {
 
 // link derives the links of a znode's neighbours from its own. It ensures that each znode has at most one predecessor,
 // and each parent at most one first and one last child. finishNodes checks that they form one tree.
-func (t *Tree) link(slot uint32) error {
+func (r *restoring) link(slot uint32) error {
+	t := r.tree
 	n := t.at(slot)
 	if slot == rootSlot {
 		if n.next != 0 || n.kind() == ephemeral {

@@ -162,7 +162,7 @@ func TestSnapshotVersions(t *testing.T) {
 		{"a lineage", func() { tree.lineage = 1 }, 5},
 	} {
 		c.set()
-		if got := tree.snapshotVersion(); got != c.want {
+		if got := (&Image{tree: tree}).lowestVersion(); got != c.want {
 			t.Errorf("with %s the version is %d, want %d", c.what, got, c.want)
 		}
 	}

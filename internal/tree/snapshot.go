@@ -102,8 +102,9 @@ type Image struct {
 // exclusive access to the tree. Close must be called; several snapshots may be open.
 func (t *Tree) BeginSnapshot() *Image {
 	img := &Image{
-		tree: t, version: t.snapshotVersion(), stage: chunkHeader, size: chunkSize, acls: make([]string, len(t.acls.entries)),
+		tree: t, stage: chunkHeader, size: chunkSize, acls: make([]string, len(t.acls.entries)),
 	}
+	img.version = img.lowestVersion()
 	img.nodes, img.sessions = newAside(t.nodes.used), newAside(t.sessions.slots.used)
 	for i := range t.acls.entries {
 		img.acls[i] = t.acls.entries[i].encoded
@@ -204,8 +205,9 @@ func (img *Image) nextACLs(dst []byte) ([]byte, bool) {
 	return dst, img.aclCursor < len(img.acls)
 }
 
-// snapshotVersion returns the lowest version that can represent the state.
-func (t *Tree) snapshotVersion() byte {
+// lowestVersion returns the lowest version that can represent the state of the tree.
+func (img *Image) lowestVersion() byte {
+	t := img.tree
 	switch {
 	case t.lineage != 0:
 		return snapshotVersionLineage

@@ -239,7 +239,7 @@ func (s *stage) command(line string) {
 		if err != nil || again.Digest() != s.tree.Digest() {
 			s.t.Fatalf("restore: %v, or the digest differs", err)
 		}
-		fmt.Fprintf(&s.out, "restored from version %d\n", s.tree.snapshotVersion())
+		fmt.Fprintf(&s.out, "restored from version %d\n", (&Image{tree: s.tree}).lowestVersion())
 		s.tree = again
 		return
 	case "policy": // the rest of the line, with ; between its lines, of a superuser
