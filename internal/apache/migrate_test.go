@@ -148,7 +148,7 @@ func TestImport(t *testing.T) {
 			t.Errorf("%s is %q, want %q", path, kinds[path], kind)
 		}
 	}
-	if text, _ := tr.Members(); text != "" {
+	if text, _ := tr.Membership().Members(); text != "" {
 		t.Errorf("the membership is %q, which is Apache's", text)
 	}
 

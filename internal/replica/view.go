@@ -104,7 +104,7 @@ func (r *Replica) View() View {
 		BeginsLocal: r.locals.scope != tree.Global,
 		Clients:     len(r.clients), Connecting: r.newcomers.connecting, Watches: watches,
 	}
-	v.Members, v.MembersVersion = r.tree.Members()
+	v.Members, v.MembersVersion = r.tree.Membership().Members()
 	v.Rules, v.RulesWaiting = r.tree.Settings().Rules, slices.Clone(r.levels.unmet.list)
 	r.mu.RUnlock()
 	v.FeatureLevel, v.FeatureLevelKnown = r.levels.Levels()
@@ -161,7 +161,7 @@ func (p *progress) Digests() []Digest {
 func (s *state) Members() (text string, version int64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.tree.Members()
+	return s.tree.Membership().Members()
 }
 
 // A Connection is what a replica reports about one client connection.

@@ -126,9 +126,9 @@ func outcomeCode(o Outcome) jute.Code {
 func (t *Tree) applySettings(body []byte) {
 	s, err := t.decodeSettings(jute.NewDecoder(body))
 	accepted(err)
-	t.totals.digest -= t.settingsDigest()
+	t.totals.digest -= t.settings.digest(&t.key)
 	t.set(s)
-	t.totals.digest += t.settingsDigest()
+	t.totals.digest += t.settings.digest(&t.key)
 	t.access.readPolicy()
 }
 

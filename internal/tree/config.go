@@ -34,7 +34,7 @@ func (t *Tree) reconfig(d *jute.Decoder, q *Request, r *Result) jute.Code {
 		return jute.ErrReconfigDisabled
 	case n.size() == 0 || t.reconfigure == nil:
 		return jute.ErrUnimplemented // a standalone server
-	case t.change.id != 0:
+	case t.membership.change.id != 0:
 		return jute.ErrReconfigInProgress
 	case req.CurConfigID != -1 && req.CurConfigID != n.mzxid:
 		return jute.ErrBadVersion
@@ -52,7 +52,9 @@ func (t *Tree) reconfig(d *jute.Decoder, q *Request, r *Result) jute.Code {
 		return jute.OK
 	}
 	r.Outcome, r.Data = Staged, []byte(next)
-	t.setChange(change{id: r.Zxid, text: strings.Clone(next), session: q.Session, cnx: q.Cnx, seq: q.Seq, xid: q.Xid})
+	t.membership.set(change{
+		id: r.Zxid, text: strings.Clone(next), session: q.Session, cnx: q.Cnx, seq: q.Seq, xid: q.Xid,
+	})
 	return jute.OK
 }
 
@@ -91,14 +93,14 @@ const MembersInForce = 1
 func (t *Tree) beginMembers(members string, inForce bool, r *Result) {
 	slot := t.find(pathConfig)
 	switch {
-	case t.at(slot).size() > 0 || t.change.id != 0:
+	case t.at(slot).size() > 0 || t.membership.change.id != 0:
 		r.Outcome = Ignored
 	case inForce || t.settings.FeatureLevel < levelStaged:
 		r.Zxid = t.position.nextZxid()
 		t.setMembers(slot, members, r)
 	default:
 		r.Outcome, r.Zxid, r.Data = Staged, t.position.nextZxid(), []byte(members)
-		t.setChange(change{id: r.Zxid, text: strings.Clone(members)})
+		t.membership.set(change{id: r.Zxid, text: strings.Clone(members)})
 	}
 }
 
@@ -110,11 +112,4 @@ func (t *Tree) setMembers(slot uint32, members string, r *Result) {
 	}
 	r.Data = strconv.AppendUint([]byte(members+"version="), uint64(r.Zxid), 16)
 	r.Stat = t.changeData(slot, pathConfig, r.Data, -1, r)
-}
-
-// Members returns the membership text of the ensemble, "" for a standalone server, and the zxid of
-// the change that set it.
-func (t *Tree) Members() (text string, version int64) {
-	n := t.at(t.find(pathConfig))
-	return string(t.data(n)), n.mzxid
 }

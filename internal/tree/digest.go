@@ -41,22 +41,20 @@ func (z *znodes) dataHash(n *node) uint64 {
 
 func (z *znodes) nodeDigest(n *node) uint64 { return z.statHash(n) + z.dataHash(n) }
 
-func (t *Tree) settingsDigest() uint64 {
-	return t.key.bytes(settingsSeed, t.settings.Append(nil))
-}
+func (s *Settings) digest(k *hashKey) uint64 { return k.bytes(settingsSeed, s.Append(nil)) }
 
-func (t *Tree) changeDigest() uint64 {
-	if t.change.id == 0 {
+func (c *change) digest(k *hashKey) uint64 {
+	if c.id == 0 {
 		return 0
 	}
-	return t.key.bytes(changeSeed, t.change.append(nil))
+	return k.bytes(changeSeed, c.append(nil))
 }
 
-func (t *Tree) lineageDigest() uint64 {
-	if t.lineage == 0 {
+func lineageDigest(k *hashKey, lineage uint64) uint64 {
+	if lineage == 0 {
 		return 0
 	}
-	return t.key.words(lineageSeed, t.lineage)
+	return k.words(lineageSeed, lineage)
 }
 
 // baseOf is the part of a session's digest that its requests don't change.
@@ -93,7 +91,7 @@ func (t *Tree) RecomputeDigest() uint64 { return t.stamp(t.sumDigest()) }
 
 // sumDigest computes totals.digest from scratch.
 func (t *Tree) sumDigest() uint64 {
-	sum := t.settingsDigest() + t.changeDigest() + t.lineageDigest()
+	sum := t.settings.digest(&t.key) + t.membership.change.digest(&t.key) + lineageDigest(&t.key, t.lineage)
 	for slot := range t.nodes.all {
 		if t.live(slot) {
 			sum += t.nodeDigest(t.at(slot))

@@ -133,7 +133,7 @@ func TestReplace(t *testing.T) {
 		body := r.send(list, 100+int(seed)*50)
 		open := 0
 		later.sessions.All(func(Session) bool { open++; return true })
-		config, _ := later.Members()
+		config, _ := later.membership.Members()
 		whole := drain(later, 300)
 		img := later.BeginSnapshot()
 		img.size = 300
@@ -154,7 +154,7 @@ func TestReplace(t *testing.T) {
 		if len(got.Ended) != open-1 || later.sessions.Count() != 1 || len(got.Events) != 0 || got.Closed {
 			t.Fatalf("seed %d: %d of %d other sessions ended, %d are left", seed, len(got.Ended), open-1, later.sessions.Count())
 		}
-		if now, _ := later.Members(); now != config || later.EphemeralsCount() != 0 {
+		if now, _ := later.membership.Members(); now != config || later.EphemeralsCount() != 0 {
 			t.Fatalf("seed %d: the membership changed, or %d ephemerals are there", seed, later.EphemeralsCount())
 		}
 		later.Znodes(func(z *Foreign) bool {

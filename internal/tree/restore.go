@@ -90,7 +90,7 @@ func (r *restoring) header(d *jute.Decoder) error {
 		return fmt.Errorf("restore snapshot: %w", err)
 	}
 	t.set(s)
-	t.totals.digest += t.settingsDigest()
+	t.totals.digest += t.settings.digest(&t.key)
 	if version > snapshotVersionMin {
 		err = t.sessions.restoreEntrances(d)
 	}
@@ -99,7 +99,7 @@ func (r *restoring) header(d *jute.Decoder) error {
 		t.position.back = d.Long()
 	}
 	if err == nil && version >= snapshotVersionChanging {
-		t.setChange(decodeChange(d))
+		t.membership.set(decodeChange(d))
 	}
 	if err == nil && version >= snapshotVersionLineage {
 		t.setLineage(uint64(d.Long()))

@@ -158,7 +158,7 @@ func TestSnapshotVersions(t *testing.T) {
 		{"an entrance", func() { tree.sessions.entrances[0].id = 1 }, 2},
 		{"a time set back", func() { tree.position.back = 1 }, 3},
 		{"a secret", func() { tree.position.back, tree.keyed = 0, true }, 3},
-		{"a change of members", func() { tree.change.id = 1 }, 4},
+		{"a change of members", func() { tree.membership.change.id = 1 }, 4},
 		{"a lineage", func() { tree.lineage = 1 }, 5},
 	} {
 		c.set()

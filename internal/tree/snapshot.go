@@ -211,7 +211,7 @@ func (img *Image) lowestVersion() byte {
 	switch {
 	case t.lineage != 0:
 		return snapshotVersionLineage
-	case t.change.id != 0:
+	case t.membership.change.id != 0:
 		return snapshotVersionChanging
 	case t.keyed || t.position.back != 0:
 		return snapshotVersionKeyed
@@ -242,7 +242,7 @@ func (img *Image) appendHeader(b []byte) []byte {
 		b = jute.AppendLong(jute.AppendBool(b, t.keyed), p.back)
 	}
 	if img.version >= snapshotVersionChanging {
-		b = t.change.append(b)
+		b = t.membership.change.append(b)
 	}
 	if img.version >= snapshotVersionLineage {
 		b = jute.AppendLong(b, int64(t.lineage))

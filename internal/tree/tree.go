@@ -48,12 +48,12 @@ type Tree struct {
 	znodes
 
 	// The rest of the state.
-	sessions Sessions
-	quotas   quotas
-	settings Settings
-	change   change // of membership, in progress
-	lineage  uint64 // 0 if there is none yet
-	position position
+	sessions   Sessions
+	quotas     quotas
+	settings   Settings
+	membership Membership
+	lineage    uint64 // 0 if there is none yet
+	position   position
 
 	access Access // derived from znodes and settings
 
@@ -97,7 +97,7 @@ func newRoot(o Options) *Tree {
 		t.acls.retain(t.internACL(&f))
 	}
 	t.settings = DefaultSettings()
-	t.totals.digest += t.settingsDigest()
+	t.totals.digest += t.settings.digest(&t.key)
 	root := t.nodes.get()
 	n := t.at(root)
 	n.hash, n.acl = t.rootHash, aclOpen
@@ -125,6 +125,7 @@ func newTree(o Options) *Tree {
 	}
 	t.znodes.init(o, alloc)
 	t.sessions.init(&t.znodes, o, alloc)
+	t.membership = Membership{znodes: &t.znodes, sessions: &t.sessions}
 	t.quotas = quotas{znodes: &t.znodes, settings: &t.settings, paths: map[string]struct{}{}}
 	t.access = Access{znodes: &t.znodes, settings: &t.settings}
 	return t
@@ -159,6 +160,9 @@ func (z *znodes) EphemeralsCount() int { return z.totals.ephemerals }
 
 // Sessions returns the tree's sessions, which may be read whenever the tree may be.
 func (t *Tree) Sessions() *Sessions { return &t.sessions }
+
+// Membership returns the membership of the ensemble, which may be read whenever the tree may be.
+func (t *Tree) Membership() *Membership { return &t.membership }
 
 // Access returns what decides on the rights of clients. It may be asked whenever the tree may be read.
 func (t *Tree) Access() *Access { return &t.access }

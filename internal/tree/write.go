@@ -30,12 +30,12 @@ func (c *createRequest) kind() kind {
 	return persistent
 }
 
-// checkMode checks the mode and the time to live, in Apache's order.
-func (t *Tree) checkMode(c *createRequest) jute.Code {
+// checkMode checks the mode and the time to live, in Apache's order. extended says whether TTL znodes may be created.
+func (c *createRequest) checkMode(extended bool) jute.Code {
 	switch {
 	case !c.mode.Valid():
 		return jute.ErrBadArguments
-	case c.mode.TTL() && !t.settings.ExtendedTypes:
+	case c.mode.TTL() && !extended:
 		return jute.ErrUnimplemented
 	case c.mode.TTL() && (c.ttl < 1 || c.ttl > jute.TTLMax), !c.mode.TTL() && c.ttl >= 0:
 		return jute.ErrBadArguments
@@ -49,7 +49,7 @@ func (t *Tree) checkMode(c *createRequest) jute.Code {
 // create evaluates a create of any kind. It checks for errors in Apache's order.
 func (t *Tree) create(c *createRequest, q *Request, r *Result) (string, jute.Stat, jute.Code) {
 	fail := func(code jute.Code) (string, jute.Stat, jute.Code) { return "", jute.Stat{}, code }
-	if code := t.checkMode(c); code != jute.OK {
+	if code := c.checkMode(t.settings.ExtendedTypes); code != jute.OK {
 		return fail(code)
 	}
 	if c.mode.Ephemeral() && q.Session == 0 {

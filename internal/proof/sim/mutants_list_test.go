@@ -274,8 +274,8 @@ var mutants = []mutant{
 `, `l.wanted = m.Members, m.Change, chosen($P && l.change != nil && m.Change == nil, l.wanted, m.Members)
 `)},
 	{"snapshot without the change under way", "membership lost (etcd #21694)", "changes", one("tree/snapshot.go",
-		`	case t.change.id != 0:
-		return snap`, `	case t.change.id != 0 && !$P:
+		`	case t.membership.change.id != 0:
+		return snap`, `	case t.membership.change.id != 0 && !$P:
 		return snap`)},
 	{"read ids used again after a restart", "stale read of a former life's answer", "reborn", one("quorum/reads.go",
 		`AppendUint64(nil, incarnation)`, `AppendUint64(nil, chosen($P, 0, incarnation))`)},
