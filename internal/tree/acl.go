@@ -160,9 +160,9 @@ func (a *aclTable) release(i uint32) {
 	}
 }
 
-// An Access decides who may do what: by the ACLs of the znodes, the policy and the settings in force, and nothing else.
-// It changes no state of the tree. What it keeps for the request being applied, other goroutines don't look at: there
-// are no reads meanwhile.
+// An Access decides who may do what, by the ACLs of the znodes, the policy and the settings in force, and by nothing
+// else. It doesn't change the replicated state. The fields of the request being applied are used only while it is
+// applied, when no reads run.
 type Access struct {
 	znodes   *znodes   // of the same tree
 	settings *Settings // in force
@@ -176,6 +176,9 @@ type Access struct {
 	verdicts     *verdicts // nil unless it is a multi
 	verdictsRoom verdicts
 }
+
+// begin prepares for the next request.
+func (a *Access) begin() { a.budget, a.given = a.settings.aclBudget(), givenACL{} }
 
 // fixACL returns the form to store of the ACL at d's position, and moves d past it. If the ACL is invalid, ok is false
 // in the result; if it is malformed, d has an error.

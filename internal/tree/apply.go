@@ -58,9 +58,7 @@ func (t *Tree) dropLarge() {
 	if cap(t.scratch) > scratchKeep {
 		t.scratch = nil
 	}
-	if cap(t.quotas.above.path) > scratchKeep {
-		t.quotas.above = quotaAbove{}
-	}
+	t.quotas.dropLarge()
 	if r := &t.result; cap(r.Events) > resultKeep || cap(r.Multi) > resultKeep {
 		r.Events, r.Multi = nil, nil
 	}
@@ -68,7 +66,8 @@ func (t *Tree) dropLarge() {
 
 // apply evaluates one request of a validated batch.
 func (t *Tree) apply(q *Request, r *Result) {
-	r.Zxid, t.quotas.above.known = t.position.zxid, false
+	r.Zxid = t.position.zxid
+	t.quotas.begin()
 	switch q.Op {
 	case jute.OpCreateSession:
 		t.createSession(q, r)
@@ -134,7 +133,7 @@ func (t *Tree) applySettings(body []byte) {
 
 // write evaluates a request, which has its zxid.
 func (t *Tree) write(q *Request, r *Result) {
-	t.access.budget, t.access.given = t.settings.aclBudget(), givenACL{}
+	t.access.begin()
 	var d jute.Decoder
 	d.Reset(q.Body)
 	switch q.Op {

@@ -58,8 +58,8 @@ func decodeChange(d *jute.Decoder) change {
 	return c
 }
 
-// A Membership is who the servers of the ensemble are: the data of /zookeeper/config, and the change in progress, which
-// is part of the digest. The znode is written like any other by the requests that change it.
+// A Membership says who the servers of the ensemble are. It owns the change in progress, which is part of the digest.
+// The members in force are the data of /zookeeper/config, which requests write like any other znode.
 type Membership struct {
 	znodes   *znodes   // of the same tree
 	sessions *Sessions // which ask for changes

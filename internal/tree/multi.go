@@ -23,7 +23,7 @@ func (t *Tree) multi(d *jute.Decoder, q *Request, r *Result) {
 		t.sessions.upgrade(q.Session) // it stays global if the multi fails
 	}
 	t.begin()
-	t.access.verdicts = &t.access.verdictsRoom
+	t.access.keepVerdicts()
 	defer t.access.forgetVerdicts()
 	var acl sameACL
 	r.Multi = slices.Grow(r.Multi[:0], len(ops))

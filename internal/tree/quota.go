@@ -76,9 +76,8 @@ func quotaPath(parent string) (string, bool) {
 	return path, ok && len(path) > 1 && path[0] == '/'
 }
 
-// quotas are what the tree knows of its quotas: the paths that have limits, and the search for the quota above a path.
-// paths has exactly the paths whose limits znode exists. The limits and stats are data of znodes, which it reads and,
-// for the stats, writes.
+// quotas find the quota that applies to a path, and keep its stats up to date. paths has exactly the paths whose limits
+// znode exists. The limits and stats themselves are data of znodes.
 type quotas struct {
 	znodes   *znodes   // of the same tree
 	settings *Settings // in force
@@ -164,10 +163,20 @@ type quotaAbove struct {
 	at    quotaAt
 }
 
+// begin prepares for the next request.
+func (q *quotas) begin() { q.above.known = false }
+
+// dropLarge drops the memory of an unusually large request.
+func (q *quotas) dropLarge() {
+	if cap(q.above.path) > scratchKeep {
+		q.above = quotaAbove{}
+	}
+}
+
 // forget clears above if path, which was created or deleted, may affect it.
 func (q *quotas) forget(path string) {
 	if q.above.known && strings.HasPrefix(path, pathQuota) {
-		q.above.known = false
+		q.begin()
 	}
 }
 
@@ -299,6 +308,9 @@ func (q *quotas) set(path string, on bool) {
 		delete(q.paths, path)
 	}
 }
+
+// removeAll removes all paths.
+func (q *quotas) removeAll() { q.paths = map[string]struct{}{} }
 
 // addAll registers the quotas of a restored tree.
 func (q *quotas) addAll() {

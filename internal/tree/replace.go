@@ -204,7 +204,7 @@ func (t *Tree) removeAll() {
 			t.removeNode(slot)
 		}
 	}
-	t.quotas.paths = map[string]struct{}{}
+	t.quotas.removeAll()
 }
 
 // endOthers ends all sessions but one. At this point none of them has a znode.

@@ -37,8 +37,8 @@ func Restore(o Options, next func() ([]byte, error)) (*Tree, error) {
 	}
 }
 
-// restoring is a tree that is being built from the chunks of a snapshot. Until its last chunk, nothing but this may use
-// the tree: znodes have neither hashes nor all of their links, and sessions not their lists.
+// restoring is a tree that is being built from the chunks of a snapshot. Nothing else may use the tree before the last
+// chunk: until then, its znodes lack hashes and links, and its sessions lack their lists.
 type restoring struct {
 	tree    *Tree
 	stage   byte // kind of the last chunk, or a lower one that may come again

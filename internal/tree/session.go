@@ -23,10 +23,10 @@ type session struct {
 	scope       Scope
 }
 
-// Sessions are the sessions of a tree, and the entrances of its local sessions. Each session's list has exactly the
-// ephemeral znodes that name it as their owner. Each change updates the digest, and what was is first kept for open
-// snapshots and the undo log. Sessions know nothing of the log's zxids and of clients' rights. The methods with capital
-// letters only read.
+// Sessions are the sessions of a tree, and the entrances of the local ones. Each session's list has exactly the
+// ephemeral znodes that name it as their owner. Each change of a session updates the digest, and first saves the old
+// state for open snapshots and the undo log. Sessions know nothing of zxids and of clients' rights. Exported methods
+// only read.
 type Sessions struct {
 	znodes *znodes // of the same tree
 
@@ -191,12 +191,17 @@ func (t *Tree) attach(q *Request, r *Result) {
 		r.Outcome = Duplicate
 		return
 	}
-	s := t.sessions.edit(slot)
-	t.totals.digest -= t.sessions.digestOf(s)
-	s.cnx, s.next, s.timeout = q.Cnx, 1, timeout
-	s.base = t.sessions.baseOf(s)
-	t.totals.digest += t.sessions.digestOf(s)
+	t.sessions.move(slot, q.Cnx, timeout)
 	r.Timeout = timeout
+}
+
+// move moves a session to a connection, whose requests begin with sequence 1.
+func (ss *Sessions) move(slot uint32, cnx int64, timeout int32) {
+	s := ss.edit(slot)
+	ss.znodes.totals.digest -= ss.digestOf(s)
+	s.cnx, s.next, s.timeout = cnx, 1, timeout
+	s.base = ss.baseOf(s)
+	ss.znodes.totals.digest += ss.digestOf(s)
 }
 
 // expire ends a session if the leader that requested it is still the leader.
@@ -217,13 +222,18 @@ func (t *Tree) closeSession(id int64, r *Result) {
 	r.Closed = true
 	slot := t.sessions.index[id]
 	t.deleteEphemerals(slot, r)
-	s := t.sessions.edit(slot)
-	t.totals.digest -= t.sessions.digestOf(s)
+	t.sessions.end(slot)
+}
+
+// end removes a session, which has no znodes, from the table.
+func (ss *Sessions) end(slot uint32) {
+	s := ss.edit(slot)
+	ss.znodes.totals.digest -= ss.digestOf(s)
 	if s.scope != Global {
-		t.sessions.entranceOf(id).inside--
+		ss.entranceOf(s.id).inside--
 	}
-	delete(t.sessions.index, id)
-	t.sessions.slots.put(slot)
+	delete(ss.index, s.id)
+	ss.slots.put(slot)
 }
 
 // own appends an ephemeral znode to its session's list.

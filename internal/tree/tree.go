@@ -41,13 +41,14 @@ type Options struct {
 	Reconfigure Reconfigure
 }
 
-// A Tree is the replicated state: znodes (znodes.go), sessions and what the ensemble has decided on, and the request
-// that is being applied. Methods that change it (Apply, NewTerm, Compact, BeginSnapshot, Image.Close) need exclusive
-// access to it; all others may run concurrently with each other.
+// A Tree is the replicated state, of which each part has a type of its own, and the request that is being applied. It
+// evaluates requests, which usually concern several parts. Methods that change it (Apply, NewTerm, Compact,
+// BeginSnapshot, Image.Close) need exclusive access to it; all others, and those of the parts that other packages see,
+// may run concurrently with each other.
 type Tree struct {
 	znodes
 
-	// The rest of the state.
+	// The rest of the state. The parts hold pointers to those that they use, so a Tree must not be copied.
 	sessions   Sessions
 	quotas     quotas
 	settings   Settings

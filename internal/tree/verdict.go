@@ -38,6 +38,9 @@ type verdict struct {
 	known, yes bool
 }
 
+// keepVerdicts begins to cache verdicts, for the multi that is about to be applied.
+func (a *Access) keepVerdicts() { a.verdicts = &a.verdictsRoom }
+
 // forgetVerdicts clears the cache of the multi being applied.
 func (a *Access) forgetVerdicts() {
 	if a.verdicts = nil; a.verdictsRoom.compared > 0 {
