@@ -36,7 +36,7 @@ var largePackages = map[string]int{
 	"internal/server":      5350,
 	"internal/proof/sim":   9600,
 	"internal/storage":     6650,
-	"internal/tree":        7400,
+	"internal/tree":        7520,
 	"zk":                   5900,
 }
 

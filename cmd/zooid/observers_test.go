@@ -261,6 +261,51 @@ func TestEndpointOverTLS(t *testing.T) {
 	}
 }
 
+// TestEndpointTLSKeys: the stores' types and passwords, and which protocol, ciphers and certificates the endpoint asks
+// for.
+func TestEndpointTLSKeys(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, as := range map[string]string{"server.pem": "keys", "trust.jks": "trusted"} { // which tell no type
+		text, err := os.ReadFile(storesOfTests + name)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, as), text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	both := []string{prometheusLine,
+		"metricsProvider.httpHost=127.0.0.1", "metricsProvider.httpsPort=0",
+		"metricsProvider.ssl.trustStore.location=" + filepath.Join(dir, "trusted"),
+		"metricsProvider.ssl.trustStore.type=JKS", "metricsProvider.ssl.trustStore.password=apassword",
+		"metricsProvider.ssl.need.client.auth=false", "metricsProvider.ssl.want.client.auth=false"}
+	for _, keys := range [][]string{
+		{"metricsProvider.ssl.keyStore.location=" + filepath.Join(dir, "keys"), "metricsProvider.ssl.keyStore.type=PEM",
+			"metricsProvider.ssl.enabledProtocols=TLSv1.2"},
+		{"metricsProvider.ssl.keyStore.location=" + storesOfTests + "server.jks",
+			"metricsProvider.ssl.keyStore.password=apassword",
+			"metricsProvider.ssl.ciphersuites=TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"}, // which TLS 1.3 doesn't have
+	} {
+		seen := observed(t, append(keys, both...)...)
+		known, _ := scrapers(t)
+		asked := false
+		known.Transport.(*http.Transport).TLSClientConfig.GetClientCertificate =
+			func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				asked = true
+				return &tls.Certificate{}, nil
+			}
+		answer, err := known.Get("https://" + seen.listeners[0].Addr().String() + metricsPath)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if with := answer.TLS; with.Version != tls.VersionTLS12 || asked {
+			t.Errorf("with %s: protocol %#x, asked for a certificate: %v", keys, with.Version, asked)
+		}
+	}
+}
+
 // TestMetricsOfTheAdminServer: the admin server has the metrics too, whatever metricsProvider.className is.
 func TestMetricsOfTheAdminServer(t *testing.T) {
 	t.Parallel()

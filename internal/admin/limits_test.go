@@ -329,6 +329,26 @@ func TestDrainReason(t *testing.T) {
 	}
 }
 
+// TestDrainTimeout: a drain may take as long as the options say.
+func TestDrainTimeout(t *testing.T) {
+	t.Parallel()
+	r := start(t, Options{DrainTimeout: time.Hour})
+	r.admin.Serve(patient{r.server})
+	if status, answer := r.command(http.MethodPost, "drain", r.own(), ""); status != http.StatusOK {
+		t.Errorf("%d, %v", status, answer)
+	}
+}
+
+// patient is a server that is drained if it is given time.
+type patient struct{ Server }
+
+func (patient) Drain(ctx context.Context, _ string) error {
+	if by, ok := ctx.Deadline(); !ok || time.Until(by) < 30*time.Minute {
+		return fmt.Errorf("it must be done by %v", by)
+	}
+	return ctx.Err()
+}
+
 // TestAuthorization: what callers of guarded commands are told, in this order.
 func TestAuthorization(t *testing.T) {
 	t.Parallel()

@@ -97,7 +97,7 @@ func Export(o ExportOptions) (*Exported, error) {
 // Content converts a tree to Apache's content.
 func Content(t *tree.Tree) *files.Content {
 	c := &files.Content{Zxid: t.LastZxid(), Epoch: t.LastZxid() >> 32}
-	t.Sessions(func(s tree.Session) bool {
+	t.Sessions().All(func(s tree.Session) bool {
 		c.Sessions = append(c.Sessions, files.Session{ID: s.ID, Timeout: s.Timeout})
 		return true
 	})

@@ -119,7 +119,7 @@ func (o *ImportOptions) Make(state *files.State, epoch int64) (*Made, error) {
 		return nil, err
 	}
 	m := &Made{o: o, cluster: cluster, tree: t}
-	m.Digest, m.Zxid, m.Znodes, m.Sessions = state.Digest(), t.LastZxid(), t.NodeCount(), t.SessionCount()
+	m.Digest, m.Zxid, m.Znodes, m.Sessions = state.Digest(), t.LastZxid(), t.NodeCount(), t.Sessions().Count()
 	return m, nil
 }
 

@@ -120,11 +120,11 @@ func TestImport(t *testing.T) {
 	if tr.LastZxid() != 6<<32 || tr.LastTerm() != importTerm || tr.Time() != 222 {
 		t.Errorf("zxid %#x, term %d, time %d", tr.LastZxid(), tr.LastTerm(), tr.Time())
 	}
-	s, ok := tr.Session(session)
+	s, ok := tr.Sessions().Get(session)
 	if passwd := files.Passwd(session); !ok || s.Passwd != passwd || s.Timeout != 30000 || s.Scope != tree.Global {
 		t.Errorf("the session is %+v", s)
 	}
-	if paths := tr.EphemeralPaths(session); !slices.Equal(paths, []string{"/a/e"}) {
+	if paths := tr.Sessions().EphemeralPaths(session); !slices.Equal(paths, []string{"/a/e"}) {
 		t.Errorf("its znodes are %q", paths)
 	}
 	stat, _ := tr.Stat("/a")
@@ -148,7 +148,7 @@ func TestImport(t *testing.T) {
 			t.Errorf("%s is %q, want %q", path, kinds[path], kind)
 		}
 	}
-	if text, _ := tr.Members(); text != "" {
+	if text, _ := tr.Membership().Members(); text != "" {
 		t.Errorf("the membership is %q, which is Apache's", text)
 	}
 
@@ -409,7 +409,7 @@ func TestExportTells(t *testing.T) {
 func rebuilt(t *testing.T, from *tree.Tree, o tree.Options) *tree.Tree {
 	t.Helper()
 	b := tree.NewBuilder(o)
-	from.Sessions(func(s tree.Session) bool { return b.AddSession(s.ID, s.Timeout, s.Passwd) == nil })
+	from.Sessions().All(func(s tree.Session) bool { return b.AddSession(s.ID, s.Timeout, s.Passwd) == nil })
 	places := map[string]uint32{"": tree.RootPlace}
 	from.Znodes(func(z *tree.Foreign) bool {
 		if z.Path == "/" {
@@ -472,7 +472,7 @@ func TestRehearse(t *testing.T) {
 	if err := o.Free(); err == nil {
 		t.Error("what was written isn't in use")
 	}
-	if z := opened(t, dir, o.LogDir); z.NodeCount() != made.Znodes || z.SessionCount() != made.Sessions {
-		t.Errorf("%d znodes and %d sessions; want %+v", z.NodeCount(), z.SessionCount(), made.Imported)
+	if z := opened(t, dir, o.LogDir); z.NodeCount() != made.Znodes || z.Sessions().Count() != made.Sessions {
+		t.Errorf("%d znodes and %d sessions; want %+v", z.NodeCount(), z.Sessions().Count(), made.Imported)
 	}
 }

@@ -33,7 +33,7 @@ var apacheSchemes = []string{"world", "auth", "digest", "ip", "sasl", "x509", "s
 
 // Survey returns the parts of a tree that Apache can't represent.
 func Survey(t *tree.Tree) (n NoForm) {
-	t.Sessions(func(s tree.Session) bool {
+	t.Sessions().All(func(s tree.Session) bool {
 		if s.Passwd != files.Passwd(s.ID) {
 			n.Strangers++
 		}

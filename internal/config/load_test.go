@@ -162,3 +162,18 @@ func TestErrorsHideSecrets(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// TestRelativePaths: relative paths in zoo.cfg begin in the working directory, or beside the file if it says so.
+func TestRelativePaths(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for line, want := range map[string]string{"": "data", "relativePaths=file\n": filepath.Join(dir, "data")} {
+		file := filepath.Join(dir, "zoo.cfg")
+		if err := os.WriteFile(file, []byte("dataDir=data\nclientPort=2181\n"+line), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if c, err := Load(file, nil); err != nil || c.Storage.DataDir != want {
+			t.Errorf("%q: the data directory is %q, want %q: %v", line, c.Storage.DataDir, want, err)
+		}
+	}
+}

@@ -98,7 +98,14 @@ func weave(t *testing.T, root, folder string, lines []judged, dir string) (overl
 	if err != nil || strings.Count(string(text), was) != 1 {
 		t.Fatalf("%v, or assign in values.go doesn't have one line %q any more", err, was)
 	}
+	load := filepath.Join(config, "load.go")
+	folders, err := os.ReadFile(load)
+	const wasFolder = "\t\tif p.key != \"relativePaths\" ||" // which no assignment has to do with
+	if err != nil || strings.Count(string(folders), wasFolder) != 1 {
+		t.Fatalf("%v, or findFolder in load.go doesn't have one line %q any more", err, wasFolder)
+	}
 	texts := map[string]string{
+		load: strings.Replace(string(folders), wasFolder, "\t\tif unsetNow(p.key) || p.key != \"relativePaths\" ||", 1),
 		values: strings.Replace(string(text), was,
 			"\tif k.field != nil && (!unsetNow(k.name) || value == k.value) {\n", 1),
 		filepath.Join(config, supportName): "package config" + support,
@@ -266,8 +273,8 @@ func (w *without) node(n ast.Node) bool {
 		w.kept[x.X] = w.kept[x.X] || x.Op == token.AND
 	case *ast.CallExpr:
 		w.kept[x.Fun] = true
-		if method, ok := x.Fun.(*ast.SelectorExpr); ok { // its receiver may have to be addressable
-			w.kept[method.X] = true
+		if method, ok := x.Fun.(*ast.SelectorExpr); ok && method.Sel.Name != "Milliseconds" {
+			w.kept[method.X] = true // which may have to be addressable
 		}
 	case *ast.SelectorExpr:
 		of, _ := x.X.(*ast.Ident)

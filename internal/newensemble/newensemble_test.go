@@ -133,8 +133,8 @@ func checkRenewed(t *testing.T, p Place, cluster uint64, aside string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text, _ := n.Members(); text == "" || n.LastIndex() != lastEntry+termsAhead || n.LastTerm() != 3+termsAhead ||
-		n.LastZxid()>>32 < termsAhead {
+	if text, _ := n.Membership().Members(); text == "" || n.LastIndex() != lastEntry+termsAhead ||
+		n.LastTerm() != 3+termsAhead || n.LastZxid()>>32 < termsAhead {
 		t.Errorf("the new state is at entry %d of term %d, zxid %#x, members %q", n.LastIndex(), n.LastTerm(), n.LastZxid(),
 			text)
 	}

@@ -117,8 +117,8 @@ func (s *Survivor) apply(dir *storage.Dir) error {
 		next += uint64(len(entries))
 	}
 	s.Zxid, s.Written = fmt.Sprintf("%#x", uint64(t.LastZxid())), time.UnixMilli(t.Time()).UTC()
-	s.Znodes, s.Sessions = t.NodeCount(), t.SessionCount()
-	s.Members, _ = t.Members()
+	s.Znodes, s.Sessions = t.NodeCount(), t.Sessions().Count()
+	s.Members, _ = t.Membership().Members()
 	s.tree = t
 	return nil
 }

@@ -180,7 +180,7 @@ func (r *Replica) proves(session int64, passwd []byte) (known, right bool) {
 	if l := r.locals.sessions[session]; l != nil {
 		return true, samePasswd(l.passwd, passwd)
 	}
-	s, known := r.tree.Session(session)
+	s, known := r.tree.Sessions().Get(session)
 	return known, known && samePasswd(s.Passwd[:], passwd)
 }
 

@@ -132,7 +132,7 @@ func TestNoRoomSessions(t *testing.T) {
 	for records := s.forward(); len(records) > 0; records = s.forward() {
 		s.apply(records...)
 	}
-	inTable := s.r.tree.SessionCount()
+	inTable := s.r.tree.Sessions().Count()
 	var last *Client
 	for range noRoomSessionsMax { // a monitor that opens one after another
 		last = s.client(nil)
@@ -147,7 +147,7 @@ func TestNoRoomSessions(t *testing.T) {
 		t.Errorf("resume a session: %v", err)
 	}
 	s.apply(s.forward()...)
-	if now := s.r.tree.SessionCount(); now != inTable {
+	if now := s.r.tree.Sessions().Count(); now != inTable {
 		t.Errorf("%d sessions in the table, want %d as before", now, inTable)
 	}
 	s.write(last, "/no", jute.ModePersistent)
@@ -156,7 +156,7 @@ func TestNoRoomSessions(t *testing.T) {
 	s.write(last, "/own", jute.ModeEphemeral)
 	s.apply(s.forward()...)
 	s.want(last, 1, true)
-	within, outside := s.r.tree.SessionCount(), len(s.r.locals.sessions)
+	within, outside := s.r.tree.Sessions().Count(), len(s.r.locals.sessions)
 	if s.nodes() != 1 || within != inTable+1 || outside != noRoomSessionsMax {
 		t.Errorf("when there is room again, the session's ephemeral znode makes %d znodes, %d sessions in the table, %d outside",
 			s.nodes(), within, outside)

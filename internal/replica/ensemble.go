@@ -165,7 +165,7 @@ func (r *Replica) become(t *tree.Tree) {
 	}
 	r.expiry.Reset()
 	now := r.now() / 1e6
-	t.Sessions(func(s tree.Session) bool {
+	t.Sessions().All(func(s tree.Session) bool {
 		r.expiry.Heard(s.ID, s.Timeout, now)
 		return true
 	})

@@ -24,7 +24,7 @@ func (r *Replica) Lead(l quorum.Leadership) {
 	}
 	now := r.now() / 1e6
 	if l.IsLeader && !r.leader.IsLeader {
-		r.tree.Sessions(func(s tree.Session) bool {
+		r.tree.Sessions().All(func(s tree.Session) bool {
 			r.expiry.Heard(s.ID, s.Timeout, now) // only the former leader knew what was heard before
 			return true
 		})

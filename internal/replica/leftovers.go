@@ -78,7 +78,7 @@ func (r *Replica) leftoverSessions(connected func(*Client) bool) (list []string)
 			len(r.hearing.local), own.expiry.Tracked()))
 	}
 	sessions, known := int64(0), int64(0)
-	r.tree.Sessions(func(s tree.Session) bool {
+	r.tree.Sessions().All(func(s tree.Session) bool {
 		sessions++
 		known += truth(r.expiry.Tracks(s.ID))
 		return true
@@ -93,7 +93,7 @@ func (r *Replica) leftoverSessions(connected func(*Client) bool) (list []string)
 	}
 	for id, by := range r.counts.owners { // any order: each by itself
 		count(by)
-		if _, is := r.tree.Session(id); !is && own.sessions[id] == nil {
+		if _, is := r.tree.Sessions().Get(id); !is && own.sessions[id] == nil {
 			list = append(list, fmt.Sprintf("session %s is over and counts", SessionText(id)))
 		}
 	}

@@ -96,7 +96,7 @@ func (l *limiter) noteLimits(ev *tree.Event) {
 // noteSizes updates the sizes that limit.InForce.Concerns checks and the version of the membership, after each Apply;
 // mu is held for writing.
 func (r *Replica) noteSizes() {
-	r.members.version.Store(r.tree.MembersVersion())
+	r.members.version.Store(r.tree.Membership().Version())
 	if r.limiter.changed {
 		r.limiter.read()
 	}

@@ -53,7 +53,7 @@ type listings struct {
 func (l *listings) SessionExpiries(wall time.Time, limit int) (list []SessionExpiry, more bool) {
 	now := l.now() / 1e6
 	l.mu.RLock()
-	l.tree.Sessions(func(t tree.Session) bool {
+	l.tree.Sessions().All(func(t tree.Session) bool {
 		if more = len(list)*sessionLineBytes >= limit; more {
 			return false
 		}
@@ -84,8 +84,8 @@ func (l *listings) LocalSessionExpiries(wall time.Time, limit int) (list []Sessi
 			break
 		}
 	}
-	if l.tree.LocalSessions(l.locals.server) > 0 {
-		l.tree.Sessions(func(t tree.Session) bool {
+	if l.tree.Sessions().Locals(l.locals.server) > 0 {
+		l.tree.Sessions().All(func(t tree.Session) bool {
 			return t.Scope == tree.Global || t.ID>>56 != l.locals.server>>56 || add(l.expiry, t.ID, t.Timeout)
 		})
 	}
@@ -105,7 +105,7 @@ func (s *state) Ephemerals(limit int) (list []SessionPaths, more bool) {
 	var ids []int64
 	s.mu.RLock()
 	if s.tree.EphemeralsCount() > 0 {
-		s.tree.Sessions(func(t tree.Session) bool {
+		s.tree.Sessions().All(func(t tree.Session) bool {
 			ids = append(ids, t.ID)
 			return true
 		})
@@ -116,7 +116,7 @@ func (s *state) Ephemerals(limit int) (list []SessionPaths, more bool) {
 			return list, true
 		}
 		s.mu.RLock()
-		paths := s.tree.EphemeralPaths(id)
+		paths := s.tree.Sessions().EphemeralPaths(id)
 		s.mu.RUnlock()
 		if len(paths) > 0 {
 			list = append(list, SessionPaths{id, paths})

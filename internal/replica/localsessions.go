@@ -134,7 +134,7 @@ func (l *locals) enter(c *Client) bool {
 	if l.entrance == 0 {
 		// Connection ids grow from one start of the server to the next, unless the clock was set back.
 		l.entrance = c.id
-		if newest, _ := l.tree.Entrance(c.id); newest != 0 {
+		if newest, _ := l.tree.Sessions().Entrance(c.id); newest != 0 {
 			l.entrance = max(c.id, newest+1)
 		}
 	}
@@ -171,7 +171,7 @@ func (l *locals) entered(res *tree.Result) {
 
 // settle removes from locals the sessions that are already in the tree; mu is held for writing.
 func (l *locals) settle() {
-	id, next := l.tree.Entrance(l.entrance)
+	id, next := l.tree.Sessions().Entrance(l.entrance)
 	if l.entrance == 0 || id != l.entrance {
 		return
 	}

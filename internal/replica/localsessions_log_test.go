@@ -184,8 +184,8 @@ func TestEnterComesLate(t *testing.T) {
 	s.apply(s.forward()...)
 	s.apply(late...)
 	s.want(other, 1, true)
-	if s.nodes() != 2 || s.r.tree.SessionCount() != 1 {
-		t.Errorf("%d znodes, %d sessions", s.nodes(), s.r.tree.SessionCount())
+	if s.nodes() != 2 || s.r.tree.Sessions().Count() != 1 {
+		t.Errorf("%d znodes, %d sessions", s.nodes(), s.r.tree.Sessions().Count())
 	}
 }
 

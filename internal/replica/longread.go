@@ -470,7 +470,7 @@ func (r *reads) setWatch(c *Client, w *setWatches) bool {
 	}
 	stat, exists := r.tree.Stat(path)
 	switch {
-	case r.tree.Denies(path, jute.PermRead, c.identities()): // ACLs aren't checked here, as in Apache
+	case r.tree.Access().Denies(path, jute.PermRead, c.identities()): // ACLs aren't checked here, as in Apache
 		r.rewatch(c, path, kind)
 	case kind == 0 && !exists, kind == 2 && !exists:
 		tell(jute.EventNodeDeleted, path)

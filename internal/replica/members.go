@@ -24,9 +24,9 @@ func (m *members) Membership(known int64) (*quorum.Membership, int64) {
 		return nil, known // the loop asks at each tick, and must not wait for mu then
 	}
 	m.mu.RLock()
-	text, _ := m.tree.Members()
-	change, changing := m.tree.Change()
-	version := m.tree.MembersVersion()
+	text, _ := m.tree.Membership().Members()
+	change, changing := m.tree.Membership().Change()
+	version := m.tree.Membership().Version()
 	m.mu.RUnlock()
 	found := &quorum.Membership{}
 	var err error
@@ -57,7 +57,7 @@ func (m *members) Membership(known int64) (*quorum.Membership, int64) {
 func (s *state) StagedMembers() string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if c, ok := s.tree.Change(); ok && !c.Named {
+	if c, ok := s.tree.Membership().Change(); ok && !c.Named {
 		return c.Text
 	}
 	return ""
@@ -67,7 +67,7 @@ func (s *state) StagedMembers() string {
 func (s *state) Changing() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	_, ok := s.tree.Change()
+	_, ok := s.tree.Membership().Change()
 	return ok
 }
 
@@ -102,8 +102,8 @@ var changeSteps = map[quorum.ChangeStep]tree.ChangeStep{
 func (m *members) StepChange(id int64, step quorum.ChangeStep) {
 	m.proposals.Add(&tree.Request{Op: tree.OpChange, Body: tree.AppendChange(nil, id, changeSteps[step])})
 	m.mu.RLock()
-	text, _ := m.tree.Members()
-	c, _ := m.tree.Change()
+	text, _ := m.tree.Membership().Members()
+	c, _ := m.tree.Membership().Change()
 	m.mu.RUnlock()
 	if own := m.own(c.Text); step == quorum.ChangeDropped && c.ID == id && !c.Asked && text == "" && own != "" {
 		m.proposals.Add(&tree.Request{Op: tree.OpMembers, Body: []byte(own)})
@@ -122,8 +122,8 @@ func (m *members) own(staged string) string {
 // propose proposes the membership that this server was started with, if the tree has none.
 // inForce says that raft's voters are the ones that this membership names.
 func (m *members) propose(inForce bool) {
-	text, _ := m.tree.Members()
-	if _, changing := m.tree.Change(); text == "" && !changing && m.membership.Text != "" {
+	text, _ := m.tree.Membership().Members()
+	if _, changing := m.tree.Membership().Change(); text == "" && !changing && m.membership.Text != "" {
 		q := tree.Request{Op: tree.OpMembers, Body: []byte(m.membership.Text)}
 		if inForce {
 			q.Seq = tree.MembersInForce

@@ -63,7 +63,7 @@ func TestFirstMembershipIsReplaced(t *testing.T) {
 	if err := r.tree.Apply(1, 2, batch[proposals.DigestSize:], nil); err != nil {
 		t.Fatal(err)
 	}
-	if c, ok := r.tree.Change(); !ok || c.Text != "1:a 2:b" || c.Named {
+	if c, ok := r.tree.Membership().Change(); !ok || c.Text != "1:a 2:b" || c.Named {
 		t.Fatalf("now %+v is staged, want what the configuration names", c)
 	}
 	if m, _ = r.members.Membership(-1); m.Change.Replaced {

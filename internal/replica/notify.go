@@ -34,7 +34,7 @@ func (r *Replica) fire(events []tree.Event, zxid, now int64) {
 		}
 		r.meters.told(ev.Type, len(r.telling.scratch))
 		row := &r.telling.row
-		if !row.continues(ev, r.telling.scratch, r.tree.HasPolicy()) || len(row.frames) >= rowBytesMax {
+		if !row.continues(ev, r.telling.scratch, r.tree.Access().HasPolicy()) || len(row.frames) >= rowBytesMax {
 			r.tell(now)
 			row.begin(ev, r.telling.scratch)
 		}
@@ -85,7 +85,7 @@ func (r *Replica) tell(now int64) {
 	told, unread, most := int64(0), r.unread.bytes.Load(), 2*r.unread.max()
 	for _, id := range w.watchers {
 		c := r.clients[id]
-		if c == nil || !r.tree.MayHear(&w.first, c.identities()) {
+		if c == nil || !r.tree.Access().MayHear(&w.first, c.identities()) {
 			continue
 		}
 		c.mu.Lock()

@@ -116,7 +116,7 @@ func TestBlockedIsNotSilent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, ok := s.r.tree.Session(c.session); !ok || c.Ending() != "" {
+	if _, ok := s.r.tree.Sessions().Get(c.session); !ok || c.Ending() != "" {
 		t.Fatalf("the session of a client whose connection isn't read has ended: %s", c.Ending())
 	}
 	eventually(t, "the reader waits", blocked)

@@ -60,7 +60,7 @@ func (s *state) childrenOf(path string) int64 {
 func (s *state) ephemeralsOf(session int64) int64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return int64(s.tree.EphemeralsOf(session))
+	return int64(s.tree.Sessions().Ephemerals(session))
 }
 
 // mayWatch reports whether a connection may set one more watch, and logs it if not.

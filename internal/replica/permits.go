@@ -31,7 +31,7 @@ func (s *state) Permits(path string, want jute.Perm, ids []jute.ID) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	acl, ok := s.tree.ACL(path)
-	return ok && s.tree.Permits(path, acl, want, ids)
+	return ok && s.tree.Access().Permits(path, acl, want, ids)
 }
 
 // PermitsNamed is Permits for a caller that must be named: a superuser, or an identity to which the
@@ -40,5 +40,6 @@ func (s *state) PermitsNamed(path string, want jute.Perm, ids []jute.ID) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	acl, ok := s.tree.ACL(path)
-	return ok && s.tree.Permits(path, acl, want, ids) && auth.PermitsNamed(acl, want, ids, s.tree.Settings().Rules)
+	return ok && s.tree.Access().Permits(path, acl, want, ids) &&
+		auth.PermitsNamed(acl, want, ids, s.tree.Settings().Rules)
 }

@@ -11,7 +11,7 @@ import (
 // writes, so each server counts and logs those of the whole ensemble, and the reads of its own
 // clients.
 func (r *Replica) use(t *tree.Tree) {
-	t.OnStruck(r.progress.struck)
+	t.Access().OnStruck(r.progress.struck)
 	r.tree = t
 }
 

@@ -132,7 +132,7 @@ func (s *sessionCounts) uncount(session int64) {
 // uncountGone uncounts the sessions that are over in a state that has replaced this server's; mu is held for writing.
 func (s *sessionCounts) uncountGone() {
 	for id := range s.owners { // any order: each by itself
-		if _, known := s.tree.Session(id); !known && s.locals.sessions[id] == nil {
+		if _, known := s.tree.Sessions().Get(id); !known && s.locals.sessions[id] == nil {
 			s.uncount(id)
 		}
 	}

@@ -100,10 +100,11 @@ func (r *Replica) View() View {
 		Index: r.tree.LastIndex(), Zxid: r.tree.LastZxid(), Digest: r.tree.Digest(),
 		Nodes: r.tree.NodeCount() + 1, Ephemerals: r.tree.EphemeralsCount(),
 		DataSize: r.tree.ApproximateDataSize() + len("/"), Keyed: r.tree.Keyed(), SinceSnapshot: r.snapshots.since,
-		GlobalSessions: r.tree.GlobalSessions(), LocalSessions: r.localSessions(), BeginsLocal: r.locals.scope != tree.Global,
-		Clients: len(r.clients), Connecting: r.newcomers.connecting, Watches: watches,
+		GlobalSessions: r.tree.Sessions().Globals(), LocalSessions: r.localSessions(),
+		BeginsLocal: r.locals.scope != tree.Global,
+		Clients:     len(r.clients), Connecting: r.newcomers.connecting, Watches: watches,
 	}
-	v.Members, v.MembersVersion = r.tree.Members()
+	v.Members, v.MembersVersion = r.tree.Membership().Members()
 	v.Rules, v.RulesWaiting = r.tree.Settings().Rules, slices.Clone(r.levels.unmet.list)
 	r.mu.RUnlock()
 	v.FeatureLevel, v.FeatureLevelKnown = r.levels.Levels()
@@ -145,7 +146,7 @@ func (s *state) Recompute() (kept, again uint64) {
 func (s *state) Session(id int64) (tree.Session, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.tree.Session(id)
+	return s.tree.Sessions().Get(id)
 }
 
 // Digests returns the digests kept for certain zxids, oldest first. Servers of one cluster have the
@@ -160,7 +161,7 @@ func (p *progress) Digests() []Digest {
 func (s *state) Members() (text string, version int64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.tree.Members()
+	return s.tree.Membership().Members()
 }
 
 // A Connection is what a replica reports about one client connection.
@@ -275,5 +276,5 @@ func (s *stats) CountAuthFailed() { s.authFailed.Add(1) }
 
 // localSessions returns View.LocalSessions; mu is held at least for reading.
 func (r *Replica) localSessions() int {
-	return r.readOnlySessions + len(r.locals.sessions) + r.tree.LocalSessions(r.locals.server)
+	return r.readOnlySessions + len(r.locals.sessions) + r.tree.Sessions().Locals(r.locals.server)
 }

@@ -34,7 +34,7 @@ func (x expiries) watch() {
 // reap removes containers and znodes whose time to live is over, at no more than ReapPerMinute.
 func (x expiries) reap() {
 	neverUsed := x.opt.ReapNeverUsed.Milliseconds()
-	space := time.Minute / time.Duration(x.opt.ReapPerMinute)
+	space := time.Minute / time.Duration(max(1, x.opt.ReapPerMinute))
 	for x.pause(x.opt.ReapInterval) {
 		var cursor uint32
 		for first := true; first || cursor != 0; first = false {

@@ -42,16 +42,39 @@ func TestReapNeverUsed(t *testing.T) {
 }
 
 // TestReapPerMinute empties three containers on a server that removes one a minute: the first goes, the others are
-// there until a minute has passed.
+// there until a minute has passed. A server that removes a thousand a second removes all.
 func TestReapPerMinute(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
-	s := open(t, Options{
-		ReapPerMinute: 1, ReapInterval: 10 * time.Millisecond, Settings: tree.Settings{
-			FeatureLevel: tree.FeatureLevelMax, ExtendedTypes: true,
-		},
-	})
-	c := connect(t, s.Addrs()[0].String(), 0, nil)
+	left := emptied(t, Options{ReapPerMinute: 1, ReapInterval: 10 * time.Millisecond})
+	eventually(t, "a container is removed", func() bool { return left() < 3 })
+	for range 20 {
+		if n := left(); n != 2 && time.Since(began) < time.Minute {
+			t.Fatalf("%d of 3 containers are left within a minute", n)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	left = emptied(t, Options{ReapPerMinute: 60_000, ReapInterval: 10 * time.Millisecond})
+	eventually(t, "all containers are removed", func() bool { return left() == 0 })
+}
+
+// TestReapInterval: a server that looks for empty containers once an hour has not removed any.
+func TestReapInterval(t *testing.T) {
+	t.Parallel()
+	left := emptied(t, Options{ReapPerMinute: 60_000, ReapInterval: time.Hour})
+	for range 50 {
+		if n := left(); n != 3 {
+			t.Fatalf("%d of 3 containers are left", n)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// emptied creates three containers on a server and takes their children away. left returns how many are there.
+func emptied(t *testing.T, opt Options) (left func() int) {
+	t.Helper()
+	opt.Settings = tree.Settings{FeatureLevel: tree.FeatureLevelMax, ExtendedTypes: true}
+	c := connect(t, open(t, opt).Addrs()[0].String(), 0, nil)
 	names := []string{"/a", "/b", "/c"}
 	for _, name := range names {
 		if h, _ := c.call(jute.OpCreateContainer, creating(name, nil, jute.ModeContainer)); h.Err != jute.OK {
@@ -66,20 +89,13 @@ func TestReapPerMinute(t *testing.T) {
 			t.Fatal(h.Err)
 		}
 	}
-	left := func() (n int) {
+	return func() (n int) {
 		for _, name := range names {
 			if h, _ := c.call(jute.OpExists, reading(name, false)); h.Err == jute.OK {
 				n++
 			}
 		}
 		return n
-	}
-	eventually(t, "a container is removed", func() bool { return left() < len(names) })
-	for range 20 {
-		if n := left(); n != len(names)-1 && time.Since(began) < time.Minute {
-			t.Fatalf("%d of %d containers are left within a minute", n, len(names))
-		}
-		time.Sleep(10 * time.Millisecond)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/policy"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -91,12 +92,12 @@ const (
 )
 
 // aclBudget returns the limits of the ACLs in one request.
-func (t *Tree) aclBudget() auth.Budget {
-	if t.settings.FeatureLevel < 2 {
+func (s *Settings) aclBudget() auth.Budget {
+	if s.FeatureLevel < 2 {
 		return auth.Budget{Entries: aclEntriesMaxFirst, Expanded: math.MaxInt}
 	}
 	return auth.Budget{
-		Entries: aclEntriesMax, Expanded: aclExpandedMax, Provided: true, Rules: t.settings.Rules,
+		Entries: aclEntriesMax, Expanded: aclExpandedMax, Provided: true, Rules: s.Rules,
 	}
 }
 
@@ -159,9 +160,29 @@ func (a *aclTable) release(i uint32) {
 	}
 }
 
+// An Access decides who may do what, by the ACLs of the znodes, the policy and the settings in force, and by nothing
+// else. It doesn't change the replicated state. The fields of the request being applied are used only while it is
+// applied, when no reads run.
+type Access struct {
+	znodes   *znodes   // of the same tree
+	settings *Settings // in force
+
+	policy *policy.Policy // what readPolicy found; nil if there is none
+	struck Struck
+
+	// Of the request being applied.
+	budget       auth.Budget // the rest of it
+	given        givenACL
+	verdicts     *verdicts // nil unless it is a multi
+	verdictsRoom verdicts
+}
+
+// begin prepares for the next request.
+func (a *Access) begin() { a.budget, a.given = a.settings.aclBudget(), givenACL{} }
+
 // fixACL returns the form to store of the ACL at d's position, and moves d past it. If the ACL is invalid, ok is false
 // in the result; if it is malformed, d has an error.
-func (t *Tree) fixACL(d *jute.Decoder, ids []jute.ID) (f aclFix) {
+func (a *Access) fixACL(d *jute.Decoder, ids []jute.ID) (f aclFix) {
 	rest := d.Rest()
 	begin := d.Offset()
 	dependent := skipACL(d)
@@ -169,23 +190,23 @@ func (t *Tree) fixACL(d *jute.Decoder, ids []jute.ID) (f aclFix) {
 		return aclFix{}
 	}
 	raw := rest[:d.Offset()-begin]
-	if f, ok := t.acls.requests[string(raw)]; ok {
+	if f, ok := a.znodes.acls.requests[string(raw)]; ok {
 		return f
 	}
-	f = t.fixList(jute.DecodeACLs(jute.NewDecoder(raw)), ids)
+	f = a.fixList(jute.DecodeACLs(jute.NewDecoder(raw)), ids)
 	if !dependent && len(raw) <= aclRequestSizeMax {
-		if t.acls.kept+len(raw) > aclRequestsBytesMax {
-			t.acls.forgetRequests()
+		if a.znodes.acls.kept+len(raw) > aclRequestsBytesMax {
+			a.znodes.acls.forgetRequests()
 		}
-		t.acls.requests[string(raw)] = f
-		t.acls.kept += len(raw)
+		a.znodes.acls.requests[string(raw)] = f
+		a.znodes.acls.kept += len(raw)
 	}
 	return f
 }
 
 // fixList is fixACL for a list that is already decoded.
-func (t *Tree) fixList(acl []jute.ACL, ids []jute.ID) aclFix {
-	list, ok := auth.Fix(acl, ids, t.settings.Schemes, &t.budget)
+func (a *Access) fixList(acl []jute.ACL, ids []jute.ID) aclFix {
+	list, ok := auth.Fix(acl, ids, a.settings.Schemes, &a.budget)
 	if !ok {
 		return aclFix{}
 	}
@@ -207,20 +228,20 @@ func skipACL(d *jute.Decoder) (dependent bool) {
 }
 
 // allows reports whether a stored ACL grants one of the permissions in want.
-func (t *Tree) allows(acl uint32, want jute.Perm, ids []jute.ID) bool {
-	e := &t.acls.entries[acl]
+func (a *Access) allows(acl uint32, want jute.Perm, ids []jute.ID) bool {
+	e := &a.znodes.acls.entries[acl]
 	switch {
-	case e.world&want != 0 || t.settings.SkipACL:
+	case e.world&want != 0 || a.settings.SkipACL:
 		return true
-	case t.verdicts != nil: // only while a multi is applied, when no reads run
-		return t.verdicts.of(t, acl, want, ids)
+	case a.verdicts != nil: // only while a multi is applied, when no reads run
+		return a.verdicts.of(a, acl, want, ids)
 	}
-	return e.permit(want, ids, t.settings.Rules)
+	return e.permit(want, ids, a.settings.Rules)
 }
 
 // permits is allows for an ACL that may no longer be stored.
-func (t *Tree) permits(acl *rights, want jute.Perm, ids []jute.ID) bool {
-	return t.settings.SkipACL || acl.permit(want, ids, t.settings.Rules)
+func (a *Access) permits(acl *rights, want jute.Perm, ids []jute.ID) bool {
+	return a.settings.SkipACL || acl.permit(want, ids, a.settings.Rules)
 }
 
 // isSuper reports whether ids include a superuser.

@@ -11,7 +11,7 @@ func (t *Tree) Apply(term, index uint64, batch []byte, visit func(*Result)) erro
 	if err != nil {
 		return err
 	}
-	if err := t.follow(term, index, records.Time()); err != nil {
+	if err := t.position.follow(term, index, records.Time(), t.settings.FeatureLevel); err != nil {
 		return err
 	}
 	i := 0
@@ -58,9 +58,7 @@ func (t *Tree) dropLarge() {
 	if cap(t.scratch) > scratchKeep {
 		t.scratch = nil
 	}
-	if cap(t.quotaAbove.path) > scratchKeep {
-		t.quotaAbove = quotaAbove{}
-	}
+	t.quotas.dropLarge()
 	if r := &t.result; cap(r.Events) > resultKeep || cap(r.Multi) > resultKeep {
 		r.Events, r.Multi = nil, nil
 	}
@@ -68,7 +66,8 @@ func (t *Tree) dropLarge() {
 
 // apply evaluates one request of a validated batch.
 func (t *Tree) apply(q *Request, r *Result) {
-	r.Zxid, t.quotaAbove.known = t.position.zxid, false
+	r.Zxid = t.position.zxid
+	t.quotas.begin()
 	switch q.Op {
 	case jute.OpCreateSession:
 		t.createSession(q, r)
@@ -84,11 +83,11 @@ func (t *Tree) apply(q *Request, r *Result) {
 		return
 	}
 	if q.Session != 0 {
-		if r.Outcome = t.admit(q); r.Outcome != Applied {
+		if r.Outcome = t.sessions.admit(q); r.Outcome != Applied {
 			r.Err = outcomeCode(r.Outcome)
 			return
 		}
-		r.Zxid = t.nextZxid()
+		r.Zxid = t.position.nextZxid()
 		t.write(q, r)
 		return
 	}
@@ -108,7 +107,7 @@ func (t *Tree) apply(q *Request, r *Result) {
 	case jute.OpCloseSession:
 		r.Outcome = Ignored
 	default:
-		r.Zxid = t.nextZxid()
+		r.Zxid = t.position.nextZxid()
 		t.write(q, r)
 	}
 }
@@ -126,28 +125,28 @@ func outcomeCode(o Outcome) jute.Code {
 func (t *Tree) applySettings(body []byte) {
 	s, err := t.decodeSettings(jute.NewDecoder(body))
 	accepted(err)
-	t.totals.digest -= t.settingsDigest()
+	t.totals.digest -= t.settings.digest(&t.key)
 	t.set(s)
-	t.totals.digest += t.settingsDigest()
-	t.readPolicy()
+	t.totals.digest += t.settings.digest(&t.key)
+	t.access.readPolicy()
 }
 
 // write evaluates a request, which has its zxid.
 func (t *Tree) write(q *Request, r *Result) {
-	t.budget, t.given = t.aclBudget(), givenACL{}
+	t.access.begin()
 	var d jute.Decoder
 	d.Reset(q.Body)
 	switch q.Op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
 		c := createRequest{op: q.Op, path: d.String(), data: d.Buffer()}
-		c.acl = t.fixACL(&d, q.Identities)
+		c.acl = t.access.fixACL(&d, q.Identities)
 		c.mode, c.ttl = jute.CreateMode(d.Int()), -1
 		if q.Op == jute.OpCreateTTL {
 			c.ttl = d.Long()
 		}
 		if r.Err = malformed(&d); r.Err == jute.OK {
 			if c.kind() == ephemeral {
-				t.upgrade(q.Session)
+				t.sessions.upgrade(q.Session)
 			}
 			r.Path, r.Stat, r.Err = t.create(&c, q, r)
 		}
@@ -163,7 +162,7 @@ func (t *Tree) write(q *Request, r *Result) {
 		}
 	case jute.OpSetACL:
 		path := d.String()
-		acl := t.fixACL(&d, q.Identities)
+		acl := t.access.fixACL(&d, q.Identities)
 		version := d.Int()
 		if r.Err = malformed(&d); r.Err == jute.OK {
 			r.Stat, r.Err = t.writeACL(path, acl, version, q)
@@ -181,7 +180,7 @@ func (t *Tree) write(q *Request, r *Result) {
 	default: // internal requests, which no client may send
 		r.Err = jute.ErrUnimplemented
 	}
-	if t.budget.Exceeded && (r.Err == jute.ErrInvalidACL || q.Op == jute.OpMulti) {
+	if t.access.budget.Exceeded && (r.Err == jute.ErrInvalidACL || q.Op == jute.OpMulti) {
 		r.Limit = LimitACL
 	}
 }

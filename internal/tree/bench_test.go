@@ -69,7 +69,7 @@ func batches(n int, seq int64, op func(i int) (jute.Op, []byte)) [][]byte {
 }
 
 func nextSeq(t *Tree) int64 {
-	s, _ := t.Session(1)
+	s, _ := t.sessions.Get(1)
 	return s.Next - 1
 }
 

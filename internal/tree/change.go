@@ -58,10 +58,20 @@ func decodeChange(d *jute.Decoder) change {
 	return c
 }
 
-func (t *Tree) setChange(c change) {
-	t.totals.digest -= t.changeDigest()
-	t.change = c
-	t.totals.digest += t.changeDigest()
+// A Membership says who the servers of the ensemble are. It owns the change in progress, which is part of the digest.
+// The members in force are the data of /zookeeper/config, which requests write like any other znode.
+type Membership struct {
+	znodes   *znodes   // of the same tree
+	sessions *Sessions // which ask for changes
+	change   change
+}
+
+// set sets the change in progress.
+func (m *Membership) set(c change) {
+	k := &m.znodes.key
+	m.znodes.totals.digest -= m.change.digest(k)
+	m.change = c
+	m.znodes.totals.digest += m.change.digest(k)
 }
 
 // AppendChange appends the body of an OpChange request, which takes the given step of change id.
@@ -83,20 +93,20 @@ func decodeStep(body []byte) (id int64, step ChangeStep, err error) {
 func (t *Tree) stepChange(body []byte, r *Result) {
 	id, step, err := decodeStep(body)
 	accepted(err)
-	c := t.change
+	c := t.membership.change
 	if c.id == 0 || id != c.id || c.named != (step == ChangeDone) {
 		r.Outcome = Ignored
 		return
 	}
-	r.Zxid = t.nextZxid()
+	r.Zxid = t.position.nextZxid()
 	slot := t.find(pathConfig)
 	if step == ChangeNamed {
 		c.named = true
-		t.setChange(c)
+		t.membership.set(c)
 		t.setMembers(slot, c.text, r)
 		return
 	}
-	t.setChange(change{})
+	t.membership.set(change{})
 	r.Op, r.Session, r.Cnx, r.Seq, r.Xid = jute.OpReconfig, c.session, c.cnx, c.seq, c.xid
 	if step == ChangeDropped {
 		r.Err = jute.ErrNewConfigNoQuorum
@@ -104,6 +114,13 @@ func (t *Tree) stepChange(body []byte, r *Result) {
 	}
 	n := t.at(slot)
 	r.Data, r.Stat = t.data(n), t.stat(n)
+}
+
+// Members returns the membership text of the ensemble, "" for a standalone server, and the zxid of
+// the change that set it.
+func (m *Membership) Members() (text string, version int64) {
+	n := m.znodes.at(m.znodes.find(pathConfig))
+	return string(m.znodes.data(n)), n.mzxid
 }
 
 // A Change is a change of membership in progress.
@@ -116,24 +133,24 @@ type Change struct {
 }
 
 // Change returns the change of membership in progress; ok is false if there is none.
-func (t *Tree) Change() (c Change, ok bool) {
-	c = Change{ID: t.change.id, Text: t.change.text, Named: t.change.named, Asked: t.change.session != 0}
-	if s, ok := t.Session(t.change.session); ok {
+func (m *Membership) Change() (c Change, ok bool) {
+	c = Change{ID: m.change.id, Text: m.change.text, Named: m.change.named, Asked: m.change.session != 0}
+	if s, ok := m.sessions.Get(m.change.session); ok {
 		c.Timeout = s.Timeout
 	}
 	return c, c.ID != 0
 }
 
-// MembersVersion returns a number that differs for any two states of the membership and the change in progress, or 0 if
+// Version returns a number that differs for any two states of the membership and the change in progress, or 0 if
 // there is neither.
-func (t *Tree) MembersVersion() int64 {
-	n := t.at(t.find(pathConfig))
-	if t.change.id == 0 && len(t.data(n)) == 0 {
+func (m *Membership) Version() int64 {
+	n := m.znodes.at(m.znodes.find(pathConfig))
+	if m.change.id == 0 && len(m.znodes.data(n)) == 0 {
 		return 0
 	}
 	// Change ids and config versions are zxids, each larger than the one before.
-	version := 2 * max(n.mzxid, t.change.id)
-	if t.change.named {
+	version := 2 * max(n.mzxid, m.change.id)
+	if m.change.named {
 		version++
 	}
 	return version

@@ -8,21 +8,20 @@ package tree
 // less, and a leader corrects its clock by those of the other servers.
 const timeBackMin = 60_000
 
-// advance moves the tree's time to that of a batch. ms is 0 for an entry without a time.
-func (t *Tree) advance(ms int64) {
-	p := &t.position
+// advance moves the tree's time to that of a batch, at the feature level in force. ms is 0 for an entry without a time.
+func (p *position) advance(ms int64, level int32) {
 	switch {
 	case ms >= p.time:
 		p.time = ms
-	case ms > 0 && t.settings.FeatureLevel >= 2 && ms < p.time-timeBackMin:
+	case ms > 0 && level >= 2 && ms < p.time-timeBackMin:
 		p.time, p.back = ms, ms
 	}
 }
 
 // changed returns when a znode was last changed, for computing its idle time at time now. A znode whose last change is
 // in the future counts as changed when the time was set back, so that its whole idle time starts there.
-func (t *Tree) changed(n *node, now int64) int64 {
-	if back := t.position.back; n.mtime > now && back != 0 {
+func (p *position) changed(n *node, now int64) int64 {
+	if back := p.back; n.mtime > now && back != 0 {
 		return back
 	}
 	return n.mtime

@@ -17,7 +17,7 @@ type Reconfigure func(current string, req *jute.ReconfigRequest, zero bool) (nex
 const levelZero = 5
 
 // takesZero reports whether a reconfig may name server 0.
-func (t *Tree) takesZero() bool { return t.settings.FeatureLevel >= levelZero }
+func (s *Settings) takesZero() bool { return s.FeatureLevel >= levelZero }
 
 // reconfig evaluates a client's reconfig. The body is the client's record followed by an int, the code determined by
 // the server that received the request: OK, or jute.ErrNewConfigNoQuorum if it could reach too few of the new members.
@@ -34,25 +34,27 @@ func (t *Tree) reconfig(d *jute.Decoder, q *Request, r *Result) jute.Code {
 		return jute.ErrReconfigDisabled
 	case n.size() == 0 || t.reconfigure == nil:
 		return jute.ErrUnimplemented // a standalone server
-	case t.change.id != 0:
+	case t.membership.change.id != 0:
 		return jute.ErrReconfigInProgress
 	case req.CurConfigID != -1 && req.CurConfigID != n.mzxid:
 		return jute.ErrBadVersion
 	}
-	next, code := t.reconfigure(string(t.data(n)), &req, t.takesZero())
+	next, code := t.reconfigure(string(t.data(n)), &req, t.settings.takesZero())
 	switch {
 	case code != jute.OK:
 		return code
 	case reachable != jute.OK:
 		return reachable
-	case !t.allowsAt(pathConfig, n.acl, jute.PermWrite, q.Identities):
+	case !t.access.allowsAt(pathConfig, n.acl, jute.PermWrite, q.Identities):
 		return jute.ErrNoAuth
 	case t.settings.FeatureLevel < levelStaged:
 		t.setMembers(slot, next, r)
 		return jute.OK
 	}
 	r.Outcome, r.Data = Staged, []byte(next)
-	t.setChange(change{id: r.Zxid, text: strings.Clone(next), session: q.Session, cnx: q.Cnx, seq: q.Seq, xid: q.Xid})
+	t.membership.set(change{
+		id: r.Zxid, text: strings.Clone(next), session: q.Session, cnx: q.Cnx, seq: q.Seq, xid: q.Xid,
+	})
 	return jute.OK
 }
 
@@ -64,7 +66,7 @@ func (t *Tree) ReconfigCode(body []byte, ids []jute.ID) jute.Code {
 	switch {
 	case !t.settings.ReconfigEnabled:
 		return jute.ErrReconfigDisabled
-	case !t.allowsAt(pathConfig, n.acl, jute.PermWrite, ids):
+	case !t.access.allowsAt(pathConfig, n.acl, jute.PermWrite, ids):
 		return jute.ErrNoAuth
 	case n.size() == 0 || t.reconfigure == nil:
 		return jute.ErrUnimplemented
@@ -79,7 +81,7 @@ func (t *Tree) ReconfigCode(body []byte, ids []jute.ID) jute.Code {
 	case req.CurConfigID != -1 && req.CurConfigID < n.mzxid: // a higher one means that this server is behind
 		return jute.ErrBadVersion
 	}
-	_, code := t.reconfigure(string(t.data(n)), &req, t.takesZero())
+	_, code := t.reconfigure(string(t.data(n)), &req, t.settings.takesZero())
 	return code
 }
 
@@ -91,14 +93,14 @@ const MembersInForce = 1
 func (t *Tree) beginMembers(members string, inForce bool, r *Result) {
 	slot := t.find(pathConfig)
 	switch {
-	case t.at(slot).size() > 0 || t.change.id != 0:
+	case t.at(slot).size() > 0 || t.membership.change.id != 0:
 		r.Outcome = Ignored
 	case inForce || t.settings.FeatureLevel < levelStaged:
-		r.Zxid = t.nextZxid()
+		r.Zxid = t.position.nextZxid()
 		t.setMembers(slot, members, r)
 	default:
-		r.Outcome, r.Zxid, r.Data = Staged, t.nextZxid(), []byte(members)
-		t.setChange(change{id: r.Zxid, text: strings.Clone(members)})
+		r.Outcome, r.Zxid, r.Data = Staged, t.position.nextZxid(), []byte(members)
+		t.membership.set(change{id: r.Zxid, text: strings.Clone(members)})
 	}
 }
 
@@ -110,11 +112,4 @@ func (t *Tree) setMembers(slot uint32, members string, r *Result) {
 	}
 	r.Data = strconv.AppendUint([]byte(members+"version="), uint64(r.Zxid), 16)
 	r.Stat = t.changeData(slot, pathConfig, r.Data, -1, r)
-}
-
-// Members returns the membership text of the ensemble, "" for a standalone server, and the zxid of
-// the change that set it.
-func (t *Tree) Members() (text string, version int64) {
-	n := t.at(t.find(pathConfig))
-	return string(t.data(n)), n.mzxid
 }

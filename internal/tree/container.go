@@ -13,7 +13,7 @@ func (t *Tree) reap(q *Request, r *Result) {
 		r.Outcome = Ignored
 		return
 	}
-	r.Zxid = t.nextZxid()
+	r.Zxid = t.position.nextZxid()
 	parent, _, _ := splitPath(path)
 	t.deleteNode(slot, path, parent, r)
 }
@@ -26,7 +26,7 @@ func (t *Tree) due(n *node, now, neverUsed int64) bool {
 	if k.children > 0 {
 		return false
 	}
-	switch idle := now - t.changed(n, now); n.kind() {
+	switch idle := now - t.position.changed(n, now); n.kind() {
 	case container:
 		return k.created > 0 || neverUsed > 0 && idle > neverUsed
 	case ttl:

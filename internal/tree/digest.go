@@ -41,39 +41,37 @@ func (z *znodes) dataHash(n *node) uint64 {
 
 func (z *znodes) nodeDigest(n *node) uint64 { return z.statHash(n) + z.dataHash(n) }
 
-func (t *Tree) settingsDigest() uint64 {
-	return t.key.bytes(settingsSeed, t.settings.Append(nil))
-}
+func (s *Settings) digest(k *hashKey) uint64 { return k.bytes(settingsSeed, s.Append(nil)) }
 
-func (t *Tree) changeDigest() uint64 {
-	if t.change.id == 0 {
+func (c *change) digest(k *hashKey) uint64 {
+	if c.id == 0 {
 		return 0
 	}
-	return t.key.bytes(changeSeed, t.change.append(nil))
+	return k.bytes(changeSeed, c.append(nil))
 }
 
-func (t *Tree) lineageDigest() uint64 {
-	if t.lineage == 0 {
+func lineageDigest(k *hashKey, lineage uint64) uint64 {
+	if lineage == 0 {
 		return 0
 	}
-	return t.key.words(lineageSeed, t.lineage)
+	return k.words(lineageSeed, lineage)
 }
 
-// sessionBase is the part of a session's digest that its requests don't change.
-func (t *Tree) sessionBase(s *session) uint64 {
-	return t.key.bytes(t.key.words(sessionSeed+scopeSeed*uint64(s.scope), uint64(s.id), uint64(uint32(s.timeout))),
-		s.passwd[:])
+// baseOf is the part of a session's digest that its requests don't change.
+func (ss *Sessions) baseOf(s *session) uint64 {
+	k := &ss.znodes.key
+	return k.bytes(k.words(sessionSeed+scopeSeed*uint64(s.scope), uint64(s.id), uint64(uint32(s.timeout))), s.passwd[:])
 }
 
-func (t *Tree) entranceDigest(e *entrance) uint64 {
+func (ss *Sessions) entranceDigest(e *entrance) uint64 {
 	if e.id == 0 {
 		return 0
 	}
-	return t.key.words(entranceSeed, uint64(e.id), uint64(e.next))
+	return ss.znodes.key.words(entranceSeed, uint64(e.id), uint64(e.next))
 }
 
-func (t *Tree) sessionDigest(s *session) uint64 {
-	return fold(s.base^uint64(s.cnx)^t.key[0], uint64(s.next)^t.key[1])
+func (ss *Sessions) digestOf(s *session) uint64 {
+	return fold(s.base^uint64(s.cnx)^ss.znodes.key[0], uint64(s.next)^ss.znodes.key[1])
 }
 
 // Digest returns a fingerprint of the whole replicated state and of its position in the log. It is
@@ -93,20 +91,20 @@ func (t *Tree) RecomputeDigest() uint64 { return t.stamp(t.sumDigest()) }
 
 // sumDigest computes totals.digest from scratch.
 func (t *Tree) sumDigest() uint64 {
-	sum := t.settingsDigest() + t.changeDigest() + t.lineageDigest()
+	sum := t.settings.digest(&t.key) + t.membership.change.digest(&t.key) + lineageDigest(&t.key, t.lineage)
 	for slot := range t.nodes.all {
 		if t.live(slot) {
 			sum += t.nodeDigest(t.at(slot))
 		}
 	}
 	for i := range t.sessions.entrances {
-		sum += t.entranceDigest(&t.sessions.entrances[i])
+		sum += t.sessions.entranceDigest(&t.sessions.entrances[i])
 	}
 	for slot := range t.sessions.slots.all {
 		if s := t.sessions.slots.at(slot); s.id != 0 {
 			fresh := *s
-			fresh.base = t.sessionBase(s)
-			sum += t.sessionDigest(&fresh)
+			fresh.base = t.sessions.baseOf(s)
+			sum += t.sessions.digestOf(&fresh)
 		}
 	}
 	return sum

@@ -12,6 +12,13 @@
 //	                                                           │
 //	                          undo log (multi) ◀── old state ──┴──▶ open snapshots
 //
+// # Parts
+//
+// Only a part's methods change its fields, except that rollback restores them. Above the znodes, which all others use,
+// are [Sessions] (with the lists of their ephemeral znodes), quotas (which paths have one), [Membership] (the change in
+// progress), [Access] (who may do what, by ACLs, the policy and [Settings]), and the position in the log. Tree
+// evaluates the requests. A tree being read from a snapshot is a restoring, and a snapshot being written an [Image].
+//
 // # Memory layout
 //
 // A znode is 80 bytes in a slab (slab.go), and 48 more in another slab if it has an owner or ever had a child. Its name

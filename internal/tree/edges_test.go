@@ -40,7 +40,6 @@ func TestQuotaText(t *testing.T) {
 // TestModesAndTimesToLive: only a mode with a time to live has one, from 1 ms to Apache's longest.
 func TestModesAndTimesToLive(t *testing.T) {
 	t.Parallel()
-	tree := New(Options{})
 	for _, c := range []struct {
 		extended bool
 		op       jute.Op
@@ -63,8 +62,8 @@ func TestModesAndTimesToLive(t *testing.T) {
 		{false, jute.OpCreateTTL, 5, 0, jute.ErrUnimplemented},
 		{false, jute.OpCreateContainer, 4, -1, jute.OK},
 	} {
-		tree.settings.ExtendedTypes = c.extended
-		if got := tree.checkMode(&createRequest{op: c.op, mode: c.mode, ttl: c.ttl}); got != c.want {
+		asked := createRequest{op: c.op, mode: c.mode, ttl: c.ttl}
+		if got := asked.checkMode(c.extended); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
@@ -156,13 +155,13 @@ func TestLongPathBelowAQuota(t *testing.T) {
 		create(t, tree, path)
 	}
 	create(t, tree, "/q/a")
-	if n := cap(tree.quotaAbove.path); n == 0 || n > 64 {
+	if n := cap(tree.quotas.above.path); n == 0 || n > 64 {
 		t.Errorf("%d bytes are kept of a short path", n)
 	}
 	long := "/q/" + strings.Repeat("n", scratchKeep)
 	create(t, tree, long)
 	create(t, tree, long+"/a")
-	if n := cap(tree.quotaAbove.path); n > scratchKeep {
+	if n := cap(tree.quotas.above.path); n > scratchKeep {
 		t.Errorf("%d bytes are kept of a long path", n)
 	}
 }

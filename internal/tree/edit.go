@@ -15,14 +15,14 @@ func (z *znodes) edit(slot uint32) *node {
 	return n
 }
 
-// editSession is edit for sessions.
-func (t *Tree) editSession(slot uint32) *session {
-	for _, img := range t.images {
+// edit is znodes.edit for sessions.
+func (ss *Sessions) edit(slot uint32) *session {
+	for _, img := range ss.znodes.images {
 		img.sessions.save(slot, img.encodeSession)
 	}
-	s := t.sessions.slots.at(slot)
-	if t.undo.open {
-		t.undo.saveSession(slot, s)
+	s := ss.slots.at(slot)
+	if ss.znodes.undo.open {
+		ss.znodes.undo.saveSession(slot, s)
 	}
 	return s
 }
@@ -82,7 +82,7 @@ func (t *Tree) insertNode(parent uint32, name string, c newNode) uint32 {
 
 	switch c.kind {
 	case ephemeral:
-		t.own(slot)
+		t.sessions.own(slot)
 	case container, ttl:
 		t.totals.reapable++
 	}
@@ -104,7 +104,7 @@ func (t *Tree) removeNode(slot uint32) {
 	}
 	switch n.kind() {
 	case ephemeral:
-		t.disown(slot)
+		t.sessions.disown(slot)
 	case container, ttl:
 		t.totals.reapable--
 	}
@@ -190,18 +190,4 @@ func (z *znodes) setNodeACL(slot, acl uint32) {
 	z.acls.retain(acl)
 	z.acls.release(n.acl)
 	n.acl = acl
-}
-
-// setQuota registers or unregisters a path as the root of a quota.
-func (t *Tree) setQuota(path string, on bool) {
-	_, was := t.quotas[path]
-	if t.undo.open && was != on {
-		t.undo.note(undoStep{kind: undoQuota, on: was})
-		t.undo.paths = append(t.undo.paths, path)
-	}
-	if on {
-		t.quotas[path] = struct{}{}
-	} else {
-		delete(t.quotas, path)
-	}
 }

@@ -47,7 +47,7 @@ func (b *Builder) AddSession(id int64, timeout int32, passwd [jute.PasswdSize]by
 		return fmt.Errorf("add session %#x with a timeout of %d ms to the tree: it is invalid, or there twice", uint64(id),
 			timeout)
 	}
-	b.tree.beginSession(session{id: id, next: 1, timeout: timeout, passwd: passwd})
+	b.tree.sessions.begin(session{id: id, next: 1, timeout: timeout, passwd: passwd})
 	return nil
 }
 
@@ -143,7 +143,7 @@ func (b *Builder) Finish(term, index uint64, zxid, ms int64) (*Tree, error) {
 		}
 	}
 	t.position = position{term: term, index: index, zxid: zxid, time: ms}
-	t.addQuotas()
+	t.quotas.addAll()
 	return t, nil
 }
 

@@ -13,7 +13,7 @@ import (
 func copied(t *testing.T, from *Tree) *Tree {
 	t.Helper()
 	b := NewBuilder(Options{Key: [16]byte{1}})
-	from.Sessions(func(s Session) bool {
+	from.sessions.All(func(s Session) bool {
 		if err := b.AddSession(s.ID, s.Timeout, s.Passwd); err != nil {
 			t.Fatal(err)
 		}
@@ -55,12 +55,12 @@ func listing(t *Tree) string {
 		fmt.Fprintf(&b, "%x\n", reply)
 		return true
 	})
-	t.Sessions(func(s Session) bool {
-		fmt.Fprintln(&b, s.ID, s.Timeout, s.Passwd, t.EphemeralPaths(s.ID))
+	t.sessions.All(func(s Session) bool {
+		fmt.Fprintln(&b, s.ID, s.Timeout, s.Passwd, t.sessions.EphemeralPaths(s.ID))
 		return true
 	})
 	fmt.Fprintln(&b, t.NodeCount(), t.ApproximateDataSize(), t.EphemeralsCount(), t.totals.reapable, t.LastZxid(),
-		t.Time(), t.quotas)
+		t.Time(), t.quotas.paths)
 	return b.String()
 }
 

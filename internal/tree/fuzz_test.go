@@ -112,14 +112,11 @@ func hugeSlots(c []byte) bool {
 // digestOf computes the digest that the chunks should end with.
 func digestOf(chunks [][]byte) (digest uint64, ok bool) {
 	t := newTree(Options{})
-	var version byte
+	r := restoring{tree: t}
 	stage := []func(b []byte) error{nil,
-		func(b []byte) (err error) {
-			version, err = t.restoreHeader(jute.NewDecoder(b))
-			return err
-		},
+		func(b []byte) error { return r.header(jute.NewDecoder(b)) },
 		func(b []byte) error { return t.restoreACLs(jute.NewDecoder(b)) },
-		func(b []byte) error { return t.restoreSessions(jute.NewDecoder(b), version) },
+		func(b []byte) error { return t.sessions.restore(jute.NewDecoder(b), r.version) },
 		t.restoreNodes,
 	}
 	last := len(chunks) - 1
@@ -128,7 +125,7 @@ func digestOf(chunks [][]byte) (digest uint64, ok bool) {
 			return 0, false
 		}
 	}
-	if t.nodes.live == 0 || t.finish(jute.NewDecoder(chunks[last][1:])) == nil {
+	if t.nodes.live == 0 || r.finish(jute.NewDecoder(chunks[last][1:])) == nil {
 		return 0, false
 	}
 	return t.Digest(), true

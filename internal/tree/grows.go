@@ -12,7 +12,7 @@ func (t *Tree) Grows(op jute.Op, body []byte) bool {
 		return d.Err() == nil && t.larger(path, data)
 	case jute.OpSetACL:
 		_ = d.String()
-		return t.newACL(&d)
+		return !t.acls.has(&d)
 	case jute.OpMulti:
 		ops, err := jute.DecodeMulti(&d)
 		if err != nil {
@@ -27,19 +27,20 @@ func (t *Tree) Grows(op jute.Op, body []byte) bool {
 	return op.IsCreate()
 }
 
-// newACL reports whether no znode has the ACL at d's position, compared in the form in which it was sent.
-func (t *Tree) newACL(d *jute.Decoder) bool {
+// has reports whether a znode has the ACL at d's position, compared in the form in which it was sent. It returns true
+// for an ACL that can't be decoded.
+func (a *aclTable) has(d *jute.Decoder) bool {
 	rest, begin := d.Rest(), d.Offset()
 	skipACL(d)
 	if d.Err() != nil {
-		return false
+		return true
 	}
-	_, known := t.acls.index[text(rest[:d.Offset()-begin])]
-	return !known
+	_, known := a.index[text(rest[:d.Offset()-begin])]
+	return known
 }
 
 // larger reports whether a znode's data would become larger.
-func (t *Tree) larger(path string, data []byte) bool {
-	stat, ok := t.Stat(path)
+func (z *znodes) larger(path string, data []byte) bool {
+	stat, ok := z.Stat(path)
 	return ok && len(data) > int(stat.DataLength)
 }

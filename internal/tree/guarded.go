@@ -67,13 +67,13 @@ func ruledBySuper(path string) bool { return guardOf(path).rules }
 const levelReserved = 3
 
 // reserved reports whether only superusers may create or delete a path, at the feature level in force.
-func (t *Tree) reserved(path string) bool {
+func (s *Settings) reserved(path string) bool {
 	g := guardOf(path)
-	return t.settings.FeatureLevel >= levelReserved && (g.rules || g.pieces)
+	return s.FeatureLevel >= levelReserved && (g.rules || g.pieces)
 }
 
 // takes reports whether a guarded path accepts the data.
-func (t *Tree) takes(path string, data []byte) bool {
+func (s *Settings) takes(path string, data []byte) bool {
 	parses := guardOf(path).parses
-	return parses == nil || !t.policies() || parses(data)
+	return parses == nil || !s.policies() || parses(data)
 }

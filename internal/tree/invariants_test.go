@@ -13,7 +13,7 @@ func invariants(t *Tree) string {
 	if t.undo.open || t.undo.steps.last() != nil {
 		return "the undo log is open between requests"
 	}
-	if !samePolicy(t, t.policy) {
+	if !samePolicy(t, t.access.policy) {
 		return "the policy in force isn't that of its znode"
 	}
 	sum := totals{digest: t.totals.digest}
@@ -270,7 +270,7 @@ func slabInvariants[T any](s *slab[T]) string {
 
 // samePolicy reports whether the policy in force is what its znode holds.
 func samePolicy(t *Tree, have *policy.Policy) bool {
-	defer func() { t.policy = have }()
-	t.readPolicy()
-	return reflect.DeepEqual(have, t.policy)
+	defer func() { t.access.policy = have }()
+	t.access.readPolicy()
+	return reflect.DeepEqual(have, t.access.policy)
 }

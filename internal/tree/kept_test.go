@@ -95,9 +95,9 @@ func TestListsOfManyChildren(t *testing.T) {
 func TestRequestsOfACLs(t *testing.T) {
 	l := newLimiter(t, 2)
 	fix := func(i, size int) {
-		l.tree.budget = l.tree.aclBudget()
+		l.tree.access.budget = l.tree.settings.aclBudget()
 		acl := []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "digest", ID: fmt.Sprintf("u%0*d:h", size, i)}}}
-		if !l.tree.fixACL(jute.NewDecoder(jute.AppendACLs(nil, acl)), nil).ok {
+		if !l.tree.access.fixACL(jute.NewDecoder(jute.AppendACLs(nil, acl)), nil).ok {
 			t.Fatal("an ACL is invalid")
 		}
 	}

@@ -139,8 +139,8 @@ func TestCachesAreBounded(t *testing.T) {
 	l := newLimiter(t, 2)
 	for i := range 2 * aclRequestsBytesMax / 200 {
 		acl := []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "digest", ID: fmt.Sprintf("u%0180d:h", i)}}}
-		l.tree.budget = l.tree.aclBudget()
-		if f := l.tree.fixACL(jute.NewDecoder(jute.AppendACLs(nil, acl)), nil); !f.ok {
+		l.tree.access.budget = l.tree.settings.aclBudget()
+		if f := l.tree.access.fixACL(jute.NewDecoder(jute.AppendACLs(nil, acl)), nil); !f.ok {
 			t.Fatal("an ACL is invalid")
 		}
 		if l.tree.acls.kept > aclRequestsBytesMax {

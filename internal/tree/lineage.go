@@ -32,7 +32,7 @@ func (t *Tree) applyLineage(body []byte, r *Result) {
 }
 
 func (t *Tree) setLineage(lineage uint64) {
-	t.totals.digest -= t.lineageDigest()
+	t.totals.digest -= lineageDigest(&t.key, t.lineage)
 	t.lineage = lineage
-	t.totals.digest += t.lineageDigest()
+	t.totals.digest += lineageDigest(&t.key, t.lineage)
 }

@@ -29,7 +29,7 @@ type entrance struct {
 }
 
 // entranceOf returns the entrance of the server that assigned id.
-func (t *Tree) entranceOf(id int64) *entrance { return &t.sessions.entrances[byte(uint64(id)>>56)] }
+func (ss *Sessions) entranceOf(id int64) *entrance { return &ss.entrances[byte(uint64(id)>>56)] }
 
 // AppendEnter appends the body of an OpEnter request, whose Seq is the sequence in the entrance. Ids of entrances are
 // unique in the cluster and increase on each server.
@@ -40,19 +40,19 @@ func AppendEnter(b []byte, entrance int64, scope Scope, passwd []byte, timeout i
 
 // Entrance returns the newest entrance of the server that assigned id, and the sequence that its
 // next OpEnter must have; 0 if the server never had one.
-func (t *Tree) Entrance(id int64) (entrance, next int64) {
-	e := t.entranceOf(id)
+func (ss *Sessions) Entrance(id int64) (entrance, next int64) {
+	e := ss.entranceOf(id)
 	return e.id, e.next
 }
 
-// LocalSessions returns how many local sessions of the server that assigned id are in the table.
-func (t *Tree) LocalSessions(id int64) int { return t.entranceOf(id).inside }
+// Locals returns how many local sessions of the server that assigned id are in the table.
+func (ss *Sessions) Locals(id int64) int { return ss.entranceOf(id).inside }
 
-// GlobalSessions returns how many of the sessions in the table are not local.
-func (t *Tree) GlobalSessions() int {
-	n := t.SessionCount()
-	for i := range t.sessions.entrances {
-		n -= t.sessions.entrances[i].inside
+// Globals returns how many of the sessions in the table are not local.
+func (ss *Sessions) Globals() int {
+	n := ss.Count()
+	for i := range ss.entrances {
+		n -= ss.entrances[i].inside
 	}
 	return n
 }
@@ -68,22 +68,22 @@ func (t *Tree) enter(q *Request, r *Result) {
 		r.Err = jute.ErrMarshallingError
 		return
 	}
-	if r.Outcome = t.pass(id, q.Seq); r.Outcome != Applied {
+	if r.Outcome = t.sessions.pass(id, q.Seq); r.Outcome != Applied {
 		return
 	}
 	if _, taken := t.sessions.index[q.Session]; taken || !validSessionID(q.Session) {
 		r.Err = jute.ErrSystemError
 		return
 	}
-	t.beginSession(session{
+	t.sessions.begin(session{
 		id: q.Session, cnx: q.Cnx, next: 1, timeout: timeout, scope: scope, passwd: [jute.PasswdSize]byte(passwd),
 	})
 	r.Timeout = timeout
 }
 
 // pass admits the OpEnter with sequence seq of entrance id, if it is the next one.
-func (t *Tree) pass(id, seq int64) Outcome {
-	e := t.entranceOf(id)
+func (ss *Sessions) pass(id, seq int64) Outcome {
+	e := ss.entranceOf(id)
 	have := *e
 	if id > have.id || have.id == 0 {
 		have.id, have.next = id, 1
@@ -96,32 +96,32 @@ func (t *Tree) pass(id, seq int64) Outcome {
 	case seq > have.next:
 		return Gap
 	}
-	t.totals.digest -= t.entranceDigest(e)
+	ss.znodes.totals.digest -= ss.entranceDigest(e)
 	have.next++
 	*e = have
-	t.totals.digest += t.entranceDigest(e)
+	ss.znodes.totals.digest += ss.entranceDigest(e)
 	return Applied
 }
 
 // upgrade makes a session that requests an ephemeral znode global, if its scope allows that. The session stays global
 // even if the request then fails.
-func (t *Tree) upgrade(id int64) {
-	slot, ok := t.sessions.index[id]
-	if !ok || t.sessions.slots.at(slot).scope != LocalUpgrading {
+func (ss *Sessions) upgrade(id int64) {
+	slot, ok := ss.index[id]
+	if !ok || ss.slots.at(slot).scope != LocalUpgrading {
 		return
 	}
-	t.entranceOf(id).inside--
-	s := t.editSession(slot)
-	t.totals.digest -= t.sessionDigest(s)
+	ss.entranceOf(id).inside--
+	s := ss.edit(slot)
+	ss.znodes.totals.digest -= ss.digestOf(s)
 	s.scope = Global
-	s.base = t.sessionBase(s)
-	t.totals.digest += t.sessionDigest(s)
+	s.base = ss.baseOf(s)
+	ss.znodes.totals.digest += ss.digestOf(s)
 }
 
 // local reports whether a session must not own ephemeral znodes.
-func (t *Tree) local(id int64) bool {
-	slot, ok := t.sessions.index[id]
-	return ok && t.sessions.slots.at(slot).scope != Global
+func (ss *Sessions) local(id int64) bool {
+	slot, ok := ss.index[id]
+	return ok && ss.slots.at(slot).scope != Global
 }
 
 // asksEphemeral reports whether a multi would create an ephemeral znode.
@@ -138,16 +138,16 @@ func asksEphemeral(ops []jute.MultiOp) bool {
 // appendEntrances appends the entrances that were ever used:
 //
 //	int count | count * (long id | long next)
-func (t *Tree) appendEntrances(b []byte) []byte {
+func (ss *Sessions) appendEntrances(b []byte) []byte {
 	count := 0
-	for i := range t.sessions.entrances {
-		if t.sessions.entrances[i].id != 0 {
+	for i := range ss.entrances {
+		if ss.entrances[i].id != 0 {
 			count++
 		}
 	}
 	b = jute.AppendInt(b, int32(count))
-	for i := range t.sessions.entrances {
-		if e := &t.sessions.entrances[i]; e.id != 0 {
+	for i := range ss.entrances {
+		if e := &ss.entrances[i]; e.id != 0 {
 			b = jute.AppendLong(jute.AppendLong(b, e.id), e.next)
 		}
 	}
@@ -157,15 +157,15 @@ func (t *Tree) appendEntrances(b []byte) []byte {
 const entranceSize = 8 + 8
 
 // restoreEntrances decodes what appendEntrances wrote.
-func (t *Tree) restoreEntrances(d *jute.Decoder) error {
+func (ss *Sessions) restoreEntrances(d *jute.Decoder) error {
 	for range max(d.Count(entranceSize), 0) {
 		have := entrance{id: d.Long(), next: d.Long()}
-		e := t.entranceOf(have.id)
+		e := ss.entranceOf(have.id)
 		if d.Err() != nil || have.id == 0 || e.id != 0 {
 			return corrupt("the entrance %#x is invalid, or there twice", have.id)
 		}
 		*e = have
-		t.totals.digest += t.entranceDigest(e)
+		ss.znodes.totals.digest += ss.entranceDigest(e)
 	}
 	return nil
 }

@@ -536,11 +536,11 @@ func (m *model) differ(t *Tree) string {
 			ephemerals++
 		}
 	}
-	if t.ApproximateDataSize() != size || t.EphemeralsCount() != ephemerals || t.SessionCount() != len(m.sessions) {
+	if t.ApproximateDataSize() != size || t.EphemeralsCount() != ephemerals || t.sessions.Count() != len(m.sessions) {
 		return fmt.Sprintf("%d bytes, %d ephemerals, %d sessions instead of %d, %d, %d", t.ApproximateDataSize(),
-			t.EphemeralsCount(), t.SessionCount(), size, ephemerals, len(m.sessions))
+			t.EphemeralsCount(), t.sessions.Count(), size, ephemerals, len(m.sessions))
 	}
-	if id, next := t.Entrance(1); id != m.entrance[0] || next != m.entrance[1] {
+	if id, next := t.sessions.Entrance(1); id != m.entrance[0] || next != m.entrance[1] {
 		return fmt.Sprintf("the entrance is %d at %d instead of %v", id, next, m.entrance)
 	}
 	locals := 0
@@ -548,15 +548,15 @@ func (m *model) differ(t *Tree) string {
 		if s.scope != Global {
 			locals++
 		}
-		got, ok := t.Session(id)
+		got, ok := t.sessions.Get(id)
 		if want := (Session{id, s.cnx, s.next, s.timeout, [16]byte([]byte(s.passwd)), s.scope}); !ok || got != want {
 			return fmt.Sprintf("session is %v instead of %v", got, want)
 		}
-		if paths := t.EphemeralPaths(id); !slices.Equal(paths, s.ephemerals) {
+		if paths := t.sessions.EphemeralPaths(id); !slices.Equal(paths, s.ephemerals) {
 			return fmt.Sprintf("session %d has %q instead of %q", id, paths, s.ephemerals)
 		}
 	}
-	if n, g := t.LocalSessions(1), t.GlobalSessions(); n != locals || g != len(m.sessions)-locals {
+	if n, g := t.sessions.Locals(1), t.sessions.Globals(); n != locals || g != len(m.sessions)-locals {
 		return fmt.Sprintf("%d local sessions and %d global ones instead of %d and %d", n, g, locals, len(m.sessions)-locals)
 	}
 	return ""

@@ -20,11 +20,11 @@ func (t *Tree) multi(d *jute.Decoder, q *Request, r *Result) {
 		return
 	}
 	if asksEphemeral(ops) {
-		t.upgrade(q.Session) // it stays global if the multi fails
+		t.sessions.upgrade(q.Session) // it stays global if the multi fails
 	}
 	t.begin()
-	t.verdicts = &t.verdictsRoom
-	defer t.forgetVerdicts()
+	t.access.keepVerdicts()
+	defer t.access.forgetVerdicts()
 	var acl sameACL
 	r.Multi = slices.Grow(r.Multi[:0], len(ops))
 	r.Events = slices.Grow(r.Events, eventsOf(ops))
@@ -103,9 +103,9 @@ type sameACL struct {
 	fix  aclFix
 }
 
-func (s *sameACL) of(t *Tree, acl []jute.ACL, ids []jute.ID) aclFix {
+func (s *sameACL) of(a *Access, acl []jute.ACL, ids []jute.ID) aclFix {
 	if len(acl) == 0 || !slices.Equal(acl, s.sent) {
-		s.sent, s.fix = acl, t.fixList(acl, ids)
+		s.sent, s.fix = acl, a.fixList(acl, ids)
 	}
 	return s.fix
 }
@@ -121,7 +121,7 @@ func (t *Tree) multiOp(o *jute.MultiOp, acl *sameACL, q *Request, r *Result) (re
 	case jute.OpCheck:
 		code = t.check(o.Path, o.Version, q)
 	default:
-		c := createRequest{o.Op, o.Path, o.Data, acl.of(t, o.ACL, q.Identities), o.Flags, o.TTL}
+		c := createRequest{o.Op, o.Path, o.Data, acl.of(&t.access, o.ACL, q.Identities), o.Flags, o.TTL}
 		result.Path, result.Stat, code = t.create(&c, q, r)
 		if o.Op != jute.OpCreate {
 			result.Op = jute.OpCreate2

@@ -160,8 +160,8 @@ func (t *Tree) readableOf(path string, ids []jute.ID, told *verdicts) (uint32, j
 		return 0, jute.ErrNoNode
 	}
 	e := &t.acls.entries[t.at(slot).acl]
-	if e.world&jute.PermRead == 0 && !t.settings.SkipACL && !told.of(t, t.at(slot).acl, jute.PermRead, ids) ||
-		!t.grants(path, &e.rights, jute.PermRead, ids) {
+	if e.world&jute.PermRead == 0 && !t.settings.SkipACL && !told.of(&t.access, t.at(slot).acl, jute.PermRead, ids) ||
+		!t.access.grants(path, &e.rights, jute.PermRead, ids) {
 		return 0, jute.ErrNoAuth
 	}
 	return slot, jute.OK

@@ -78,7 +78,7 @@ func TestStruck(t *testing.T) {
 	t.Parallel()
 	w := policed(t)
 	var told []string
-	w.tree.OnStruck(func(rule *policy.Rule, path string, ids []jute.ID) {
+	w.tree.access.OnStruck(func(rule *policy.Rule, path string, ids []jute.ID) {
 		told = append(told, fmt.Sprintf("%d %v %s %d", rule.Line, rule.Dry, path, len(ids)))
 	})
 	ann := []jute.ID{{Scheme: "digest", ID: "ann:x"}}
@@ -93,17 +93,17 @@ func TestStruck(t *testing.T) {
 	}
 	w.ask(jute.OpSetACL, superIDs, closed.Append(nil))
 	w.ask(jute.OpSetData, ann, set.Append(nil)) // denied by the ACL
-	w.tree.Permits("/secret", jute.WorldACL(jute.PermRead), jute.PermRead, ann)
+	w.tree.access.Permits("/secret", jute.WorldACL(jute.PermRead), jute.PermRead, ann)
 	if want := []string{"1 false /secret 1", "1 false /secret 0", "2 true /secret 1"}; !slices.Equal(told, want) {
 		t.Errorf("told of\n%s, want\n%s", strings.Join(told, "\n"), strings.Join(want, "\n"))
 	}
-	if w.tree.Permits("/secret", jute.WorldACL(jute.PermAll), jute.PermRead, ann) {
+	if w.tree.access.Permits("/secret", jute.WorldACL(jute.PermAll), jute.PermRead, ann) {
 		t.Error("an event is told below a path that may not be read")
 	}
-	if !w.tree.Permits("/secret", jute.WorldACL(jute.PermAll), jute.PermRead|jute.PermCreate, ann) {
+	if !w.tree.access.Permits("/secret", jute.WorldACL(jute.PermAll), jute.PermRead|jute.PermCreate, ann) {
 		t.Error("one of two permissions is left, and not granted")
 	}
-	if w.tree.Permits("/secret", jute.WorldACL(jute.PermRead), jute.PermRead|jute.PermCreate, ann) {
+	if w.tree.access.Permits("/secret", jute.WorldACL(jute.PermRead), jute.PermRead|jute.PermCreate, ann) {
 		t.Error("what the ACL doesn't grant is left, and granted")
 	}
 }

@@ -76,25 +76,35 @@ func quotaPath(parent string) (string, bool) {
 	return path, ok && len(path) > 1 && path[0] == '/'
 }
 
-// quotaOf returns the longest path with a quota that is path or an ancestor of it.
-func (t *Tree) quotaOf(path string) (string, bool) {
-	if len(t.quotas) == 0 || len(path) < 2 {
+// quotas find the quota that applies to a path, and keep its stats up to date. paths has exactly the paths whose limits
+// znode exists. The limits and stats themselves are data of znodes.
+type quotas struct {
+	znodes   *znodes   // of the same tree
+	settings *Settings // in force
+
+	paths map[string]struct{} // with a limits znode
+	above quotaAbove          // of the request being applied
+}
+
+// of returns the longest path with a quota that is path or an ancestor of it.
+func (q *quotas) of(path string) (string, bool) {
+	if len(q.paths) == 0 || len(path) < 2 {
 		return "", false
 	}
-	parent, m := path[:max(strings.LastIndexByte(path, '/'), 0)], &t.quotaAbove
+	parent, m := path[:max(strings.LastIndexByte(path, '/'), 0)], &q.above
 	switch known := text(m.path); {
 	case m.known && known == parent:
 	case m.known && strings.HasPrefix(parent, known) && parent[len(known)] == '/':
-		m.at = t.quotaBelow(m.at, parent)
+		m.at = q.znodes.quotaBelow(m.at, parent)
 		m.path = append(m.path, parent[len(known):]...)
 	case m.known && strings.HasPrefix(known, parent) && known[len(parent)] == '/':
-		m.at = t.quotaUp(m.at, known, len(parent))
+		m.at = q.znodes.quotaUp(m.at, known, len(parent))
 		m.path = m.path[:len(parent)]
 	default:
-		m.at = t.quotaBelow(quotaAt{slot: t.find(pathQuota)}, parent)
+		m.at = q.znodes.quotaBelow(quotaAt{slot: q.znodes.find(pathQuota)}, parent)
 		m.path, m.known = append(m.path[:0], parent...), true
 	}
-	at := t.quotaBelow(m.at, path)
+	at := q.znodes.quotaBelow(m.at, path)
 	return path[:at.longest], at.longest > 0
 }
 
@@ -153,10 +163,20 @@ type quotaAbove struct {
 	at    quotaAt
 }
 
-// noteQuotaPath clears quotaAbove if path, which was created or deleted, may affect it.
-func (t *Tree) noteQuotaPath(path string) {
-	if t.quotaAbove.known && strings.HasPrefix(path, pathQuota) {
-		t.quotaAbove.known = false
+// begin prepares for the next request.
+func (q *quotas) begin() { q.above.known = false }
+
+// dropLarge drops the memory of an unusually large request.
+func (q *quotas) dropLarge() {
+	if cap(q.above.path) > scratchKeep {
+		q.above = quotaAbove{}
+	}
+}
+
+// forget clears above if path, which was created or deleted, may affect it.
+func (q *quotas) forget(path string) {
+	if q.above.known && strings.HasPrefix(path, pathQuota) {
+		q.begin()
 	}
 }
 
@@ -175,18 +195,18 @@ func (z *znodes) figures(quota, name string) (slot uint32, f quotaFigures) {
 	return slot, f
 }
 
-// quotaAllows reports whether a change stays within the hard limits, if they are enforced. It doesn't check a number
+// allow reports whether a change stays within the hard limits, if they are enforced. It doesn't check a number
 // that doesn't change.
-func (t *Tree) quotaAllows(path string, bytes, count int64) bool {
-	if !t.settings.EnforceQuota {
+func (q *quotas) allow(path string, bytes, count int64) bool {
+	if !q.settings.EnforceQuota {
 		return true
 	}
-	quota, ok := t.quotaOf(path)
+	quota, ok := q.of(path)
 	if !ok {
 		return true
 	}
-	limits, limit := t.figures(quota, limitsName)
-	stats, used := t.figures(quota, statsName)
+	limits, limit := q.znodes.figures(quota, limitsName)
+	stats, used := q.znodes.figures(quota, statsName)
 	if limits == 0 || stats == 0 {
 		return true
 	}
@@ -194,46 +214,46 @@ func (t *Tree) quotaAllows(path string, bytes, count int64) bool {
 		(bytes == 0 || limit.bytesHard < 0 || used.bytes+bytes <= limit.bytesHard)
 }
 
-// quotaCreated updates the quotas after a create.
-func (t *Tree) quotaCreated(slot uint32, path, parentPath, name string) {
-	t.noteQuotaPath(path)
-	size := int64(t.at(slot).size())
+// created updates the quotas after a create.
+func (q *quotas) created(slot uint32, path, parentPath, name string) {
+	q.forget(path)
+	size := int64(q.znodes.at(slot).size())
 	if name == limitsName || name == statsName {
 		if quota, ok := quotaPath(parentPath); ok {
 			if name == limitsName {
-				t.setQuota(strings.Clone(quota), true)
+				q.set(strings.Clone(quota), true)
 			} else {
-				t.setStats(slot, t.measure(t.find(quota)))
+				q.znodes.setStats(slot, q.znodes.measure(q.znodes.find(quota)))
 			}
 		}
 	}
-	t.quotaChanged(path, size, 1)
+	q.changed(path, size, 1)
 }
 
-// quotaDeleted updates the quotas after a delete.
-func (t *Tree) quotaDeleted(path, parentPath string, size int64) {
-	t.noteQuotaPath(path)
+// deleted updates the quotas after a delete.
+func (q *quotas) deleted(path, parentPath string, size int64) {
+	q.forget(path)
 	if strings.HasSuffix(path, "/"+limitsName) {
 		if quota, ok := quotaPath(parentPath); ok {
-			t.setQuota(quota, false)
+			q.set(quota, false)
 		}
 	}
-	t.quotaChanged(path, -size, -1)
+	q.changed(path, -size, -1)
 }
 
-// quotaChanged adds to the stats of the quota that applies to path.
-func (t *Tree) quotaChanged(path string, bytes, count int64) {
-	quota, ok := t.quotaOf(path)
+// changed adds to the stats of the quota that applies to path.
+func (q *quotas) changed(path string, bytes, count int64) {
+	quota, ok := q.of(path)
 	if !ok {
 		return
 	}
-	slot, f := t.figures(quota, statsName)
+	slot, f := q.znodes.figures(quota, statsName)
 	if slot == 0 {
 		return
 	}
 	f.count += count
 	f.bytes += bytes
-	t.setStats(slot, f)
+	q.znodes.setStats(slot, f)
 }
 
 func (z *znodes) setStats(slot uint32, f quotaFigures) {
@@ -275,20 +295,37 @@ func (z *znodes) walk(slot uint32, visit func(*node)) {
 	}
 }
 
-// addQuotas registers the quotas of a restored tree.
-func (t *Tree) addQuotas() {
-	base := t.find(pathQuota)
+// set registers or unregisters a path as the root of a quota.
+func (q *quotas) set(path string, on bool) {
+	_, was := q.paths[path]
+	if q.znodes.undo.open && was != on {
+		q.znodes.undo.note(undoStep{kind: undoQuota, on: was})
+		q.znodes.undo.paths = append(q.znodes.undo.paths, path)
+	}
+	if on {
+		q.paths[path] = struct{}{}
+	} else {
+		delete(q.paths, path)
+	}
+}
+
+// removeAll removes all paths.
+func (q *quotas) removeAll() { q.paths = map[string]struct{}{} }
+
+// addAll registers the quotas of a restored tree.
+func (q *quotas) addAll() {
+	base := q.znodes.find(pathQuota)
 	if base == 0 {
 		return
 	}
 	var path []byte
-	t.walk(base, func(n *node) {
-		if t.name(n) != limitsName {
+	q.znodes.walk(base, func(n *node) {
+		if q.znodes.name(n) != limitsName {
 			return
 		}
-		path = t.appendPath(path[:0], n.parent)
+		path = q.znodes.appendPath(path[:0], n.parent)
 		if quota, ok := quotaPath(string(path)); ok {
-			t.quotas[quota] = struct{}{}
+			q.paths[quota] = struct{}{}
 		}
 	})
 }

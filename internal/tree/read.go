@@ -16,7 +16,7 @@ func (t *Tree) readable(path string, want jute.Perm, ids []jute.ID) (uint32, jut
 	if slot == 0 {
 		return 0, jute.ErrNoNode
 	}
-	if !t.allowsAt(path, t.at(slot).acl, want, ids) {
+	if !t.access.allowsAt(path, t.at(slot).acl, want, ids) {
 		return 0, jute.ErrNoAuth
 	}
 	return slot, jute.OK
@@ -70,7 +70,7 @@ func (t *Tree) AppendGetACL(dst []byte, path string, ids []jute.ID) ([]byte, jut
 	if !hasRoom(dst, len(e.encoded)+jute.StatSize) {
 		return dst, NoRoom
 	}
-	if t.allows(n.acl, jute.PermAdmin, ids) && !t.Denies(path, jute.PermAdmin, ids) {
+	if t.access.allows(n.acl, jute.PermAdmin, ids) && !t.access.Denies(path, jute.PermAdmin, ids) {
 		dst = append(dst, e.encoded...)
 	} else {
 		dst = jute.AppendACLs(dst, auth.Mask(e.list))

@@ -116,14 +116,14 @@ func (t *Tree) replace(d *jute.Decoder, q *Request, r *Result) jute.Code {
 	}
 	if newest >= r.Zxid {
 		t.position.zxid = (newest>>32 + 1) << 32 // zxids only increase, and no two changes share one
-		r.Zxid = t.nextZxid()
+		r.Zxid = t.position.nextZxid()
 	}
 	t.replaced++
 	t.removeAll()
 	t.endOthers(q.Session, r)
 	t.insertAll(list)
-	t.addQuotas()
-	t.readPolicy()
+	t.quotas.addAll()
+	t.access.readPolicy()
 	return jute.OK
 }
 
@@ -204,12 +204,12 @@ func (t *Tree) removeAll() {
 			t.removeNode(slot)
 		}
 	}
-	t.quotas = map[string]struct{}{}
+	t.quotas.removeAll()
 }
 
 // endOthers ends all sessions but one. At this point none of them has a znode.
 func (t *Tree) endOthers(session int64, r *Result) {
-	t.Sessions(func(s Session) bool {
+	t.sessions.All(func(s Session) bool {
 		if s.ID != session {
 			r.Ended = append(r.Ended, s.ID)
 		}

@@ -132,8 +132,8 @@ func TestReplace(t *testing.T) {
 		r := newRestorer(t, later)
 		body := r.send(list, 100+int(seed)*50)
 		open := 0
-		later.Sessions(func(Session) bool { open++; return true })
-		config, _ := later.Members()
+		later.sessions.All(func(Session) bool { open++; return true })
+		config, _ := later.membership.Members()
 		whole := drain(later, 300)
 		img := later.BeginSnapshot()
 		img.size = 300
@@ -151,10 +151,10 @@ func TestReplace(t *testing.T) {
 		if later.Digest() != later.RecomputeDigest() {
 			t.Fatalf("seed %d: the digest isn't that of the state", seed)
 		}
-		if len(got.Ended) != open-1 || later.SessionCount() != 1 || len(got.Events) != 0 || got.Closed {
-			t.Fatalf("seed %d: %d of %d other sessions ended, %d are left", seed, len(got.Ended), open-1, later.SessionCount())
+		if len(got.Ended) != open-1 || later.sessions.Count() != 1 || len(got.Events) != 0 || got.Closed {
+			t.Fatalf("seed %d: %d of %d other sessions ended, %d are left", seed, len(got.Ended), open-1, later.sessions.Count())
 		}
-		if now, _ := later.Members(); now != config || later.EphemeralsCount() != 0 {
+		if now, _ := later.membership.Members(); now != config || later.EphemeralsCount() != 0 {
 			t.Fatalf("seed %d: the membership changed, or %d ephemerals are there", seed, later.EphemeralsCount())
 		}
 		later.Znodes(func(z *Foreign) bool {
@@ -177,9 +177,9 @@ func TestReplace(t *testing.T) {
 		if err != nil || again.Digest() != later.Digest() {
 			t.Fatalf("seed %d: a snapshot of it isn't it: %v", seed, err)
 		}
-		if !maps.Equal(again.quotas, later.quotas) {
+		if !maps.Equal(again.quotas.paths, later.quotas.paths) {
 			t.Fatalf("seed %d: a server that loads it counts for the quotas of %v, one that replaced it for %v", seed,
-				again.quotas, later.quotas)
+				again.quotas.paths, later.quotas.paths)
 		}
 	}
 }
@@ -232,12 +232,12 @@ func TestReplaceIsRefused(t *testing.T) {
 			all := listing(tree)
 			return all[:strings.LastIndexByte(strings.TrimSuffix(all, "\n"), '\n')]
 		}
-		before, sessions := held(), tree.SessionCount()
+		before, sessions := held(), tree.sessions.Count()
 		got := r.ask(OpReplace, ids, body)
 		if got.Err != want {
 			t.Errorf("%s: %v, want %v", what, got.Err, want)
 		}
-		if held() != before || tree.SessionCount() != sessions || len(got.Ended) > 0 {
+		if held() != before || tree.sessions.Count() != sessions || len(got.Ended) > 0 {
 			t.Errorf("%s: the tree has changed", what)
 		}
 	}

@@ -22,49 +22,62 @@ func corrupt(format string, args ...any) error {
 // from a forged one with a few znodes in slots far apart, which take about 100 KiB each. The caller must verify
 // checksums.
 func Restore(o Options, next func() ([]byte, error)) (*Tree, error) {
-	t := newTree(o)
-	stage, version := byte(chunkHeader), byte(0)
+	r := restoring{tree: newTree(o), stage: chunkHeader}
 	for {
 		chunk, err := next()
 		if err != nil {
-			return nil, fmt.Errorf("restore snapshot: read a chunk after %d znodes: %w", t.nodes.live, err)
+			return nil, fmt.Errorf("restore snapshot: read a chunk after %d znodes: %w", r.tree.nodes.live, err)
 		}
-		if len(chunk) == 0 || chunk[0] < stage || chunk[0] > stage+1 || stage == chunkHeader && chunk[0] != chunkHeader {
-			return nil, corrupt("a chunk is missing or out of order")
-		}
-		stage = max(chunk[0], chunkACLs)
-		var d jute.Decoder
-		d.Reset(chunk[1:])
-		switch chunk[0] {
-		case chunkHeader:
-			version, err = t.restoreHeader(&d)
-		case chunkACLs:
-			err = t.restoreACLs(&d)
-		case chunkSessions:
-			err = t.restoreSessions(&d, version)
-		case chunkNodes:
-			err = t.restoreNodes(chunk[1:])
-		case chunkEnd:
-			if err := t.finish(&d); err != nil {
-				return nil, err
-			}
-			return t, nil
-		}
-		if err == nil && d.Err() != nil {
-			err = corrupt("%v", d.Err())
-		}
-		if err != nil {
+		switch done, err := r.add(chunk); {
+		case err != nil:
 			return nil, err
+		case done:
+			return r.tree, nil
 		}
 	}
 }
 
-func (t *Tree) restoreHeader(d *jute.Decoder) (version byte, err error) {
-	version = d.Byte()
+// restoring is a tree that is being built from the chunks of a snapshot. Nothing else may use the tree before the last
+// chunk: until then, its znodes lack hashes and links, and its sessions lack their lists.
+type restoring struct {
+	tree    *Tree
+	stage   byte // kind of the last chunk, or a lower one that may come again
+	version byte // of the snapshot, from its header
+}
+
+// add adds the next chunk. It reports whether that was the last one and the tree is complete.
+func (r *restoring) add(chunk []byte) (done bool, err error) {
+	if len(chunk) == 0 || chunk[0] < r.stage || chunk[0] > r.stage+1 ||
+		r.stage == chunkHeader && chunk[0] != chunkHeader {
+		return false, corrupt("a chunk is missing or out of order")
+	}
+	r.stage = max(chunk[0], chunkACLs)
+	var d jute.Decoder
+	d.Reset(chunk[1:])
+	switch chunk[0] {
+	case chunkHeader:
+		err = r.header(&d)
+	case chunkACLs:
+		err = r.tree.restoreACLs(&d)
+	case chunkSessions:
+		err = r.tree.sessions.restore(&d, r.version)
+	case chunkNodes:
+		err = r.tree.restoreNodes(chunk[1:])
+	case chunkEnd:
+		return true, r.finish(&d)
+	}
+	if err == nil && d.Err() != nil {
+		err = corrupt("%v", d.Err())
+	}
+	return false, err
+}
+
+func (r *restoring) header(d *jute.Decoder) error {
+	t, version := r.tree, d.Byte()
 	if d.Err() == nil && (version < snapshotVersionMin || version > snapshotVersion) {
 		what := fmt.Sprintf("the snapshot version %d (this version reads %d to %d)", version, snapshotVersionMin,
 			snapshotVersion)
-		return version, fmt.Errorf("restore snapshot: %w",
+		return fmt.Errorf("restore snapshot: %w",
 			&NewerError{What: what, This: snapshotVersion, Wants: int32(version)})
 	}
 	for i := range t.key {
@@ -74,24 +87,25 @@ func (t *Tree) restoreHeader(d *jute.Decoder) (version byte, err error) {
 	t.position = position{term: uint64(d.Long()), index: uint64(d.Long()), zxid: d.Long(), time: d.Long()}
 	s, err := t.decodeSettings(d)
 	if err != nil {
-		return version, fmt.Errorf("restore snapshot: %w", err)
+		return fmt.Errorf("restore snapshot: %w", err)
 	}
 	t.set(s)
-	t.totals.digest += t.settingsDigest()
+	t.totals.digest += t.settings.digest(&t.key)
 	if version > snapshotVersionMin {
-		err = t.restoreEntrances(d)
+		err = t.sessions.restoreEntrances(d)
 	}
 	if err == nil && version >= snapshotVersionKeyed {
 		t.keyed = d.Bool()
 		t.position.back = d.Long()
 	}
 	if err == nil && version >= snapshotVersionChanging {
-		t.setChange(decodeChange(d))
+		t.membership.set(decodeChange(d))
 	}
 	if err == nil && version >= snapshotVersionLineage {
 		t.setLineage(uint64(d.Long()))
 	}
-	return version, err
+	r.version = version
+	return err
 }
 
 func (z *znodes) restoreACLs(d *jute.Decoder) error {
@@ -119,8 +133,8 @@ func (z *znodes) restoreACLs(d *jute.Decoder) error {
 	return nil
 }
 
-func (t *Tree) restoreSessions(d *jute.Decoder, version byte) error {
-	slots := &t.sessions.slots
+func (ss *Sessions) restore(d *jute.Decoder, version byte) error {
+	slots := &ss.slots
 	for range max(d.Count(sessionSize), 0) {
 		slot := uint32(d.Int())
 		s := session{id: d.Long(), cnx: d.Long(), next: d.Long(), timeout: d.Int()}
@@ -130,22 +144,22 @@ func (t *Tree) restoreSessions(d *jute.Decoder, version byte) error {
 		if version > snapshotVersionMin {
 			s.scope = Scope(d.Byte())
 		}
-		if s.scope >= scopes || s.scope != Global && t.entranceOf(s.id).id == 0 {
+		if s.scope >= scopes || s.scope != Global && ss.entranceOf(s.id).id == 0 {
 			return corrupt("session %#x has the scope %d", s.id, s.scope)
 		}
-		if _, twice := t.sessions.index[s.id]; twice || slot <= slots.used || s.id == 0 {
+		if _, twice := ss.index[s.id]; twice || slot <= slots.used || s.id == 0 {
 			return corrupt("session %#x at slot %d is invalid, or there twice", s.id, slot)
 		}
 		slots.reach(slot)
 		slots.used = slot
 		slots.live++
-		s.base = t.sessionBase(&s)
+		s.base = ss.baseOf(&s)
 		*slots.at(slot) = s
 		if s.scope != Global {
-			t.entranceOf(s.id).inside++
+			ss.entranceOf(s.id).inside++
 		}
-		t.sessions.index[s.id] = slot
-		t.totals.digest += t.sessionDigest(&s)
+		ss.index[s.id] = slot
+		ss.znodes.totals.digest += ss.digestOf(&s)
 	}
 	return nil
 }
@@ -211,7 +225,8 @@ func (z *znodes) restoreNode(b []byte) (int, error) {
 }
 
 // finish links the restored znodes and sessions and verifies that they are a complete tree.
-func (t *Tree) finish(d *jute.Decoder) error {
+func (r *restoring) finish(d *jute.Decoder) error {
+	t := r.tree
 	nodes, sessions, digest := d.Int(), d.Int(), uint64(d.Long())
 	if d.Err() != nil || int(nodes) != t.nodes.live || int(sessions) != t.sessions.slots.live || t.nodes.live == 0 {
 		return corrupt("%d znodes and %d sessions instead of %d and %d", t.nodes.live, t.sessions.slots.live, nodes, sessions)
@@ -221,12 +236,12 @@ func (t *Tree) finish(d *jute.Decoder) error {
 	}
 	for slot := range t.nodes.all {
 		if t.exists(slot) {
-			if err := t.link(slot); err != nil {
+			if err := r.link(slot); err != nil {
 				return err
 			}
 		}
 	}
-	if err := t.finishSessions(); err != nil {
+	if err := t.sessions.finish(); err != nil {
 		return err
 	}
 	if err := t.finishNodes(); err != nil {
@@ -239,8 +254,8 @@ func (t *Tree) finish(d *jute.Decoder) error {
 			return corrupt("there is no %s", path)
 		}
 	}
-	t.addQuotas()
-	t.readPolicy()
+	t.quotas.addAll()
+	t.access.readPolicy()
 	if t.Digest() != digest {
 		return corrupt("the digest is %#x instead of %#x", t.Digest(), digest)
 	}
@@ -273,7 +288,8 @@ func (z *znodes) finishACLs() error {
 
 // link derives the links of a znode's neighbours from its own. It ensures that each znode has at most one predecessor,
 // and each parent at most one first and one last child. finishNodes checks that they form one tree.
-func (t *Tree) link(slot uint32) error {
+func (r *restoring) link(slot uint32) error {
+	t := r.tree
 	n := t.at(slot)
 	if slot == rootSlot {
 		if n.next != 0 || n.kind() == ephemeral {
@@ -326,15 +342,15 @@ func (t *Tree) link(slot uint32) error {
 	return nil
 }
 
-// finishSessions finds the first znode of each session, and verifies that the session's list has all of its znodes.
-func (t *Tree) finishSessions() error {
-	for slot := range t.sessions.slots.all {
-		s := t.sessions.slots.at(slot)
+// finish finds the first znode of each session, and verifies that the session's list has all of its znodes.
+func (ss *Sessions) finish() error {
+	for slot := range ss.slots.all {
+		s := ss.slots.at(slot)
 		if s.id == 0 {
 			continue
 		}
 		count := uint32(0)
-		for z := s.last; z != 0 && count <= s.ephemerals; z = t.extraOf(t.at(z)).first {
+		for z := s.last; z != 0 && count <= s.ephemerals; z = ss.znodes.extraOf(ss.znodes.at(z)).first {
 			s.first = z
 			count++
 		}

@@ -48,14 +48,14 @@ func TestSessionsEnd(t *testing.T) {
 		t.Error("a delete has ended a session")
 	}
 	expire := Request{Op: OpExpire, Session: other, Body: jute.AppendLong(nil, int64(w.tree.LastTerm()))}
-	if r := w.apply(expire); !r.Closed || r.Session != other || w.tree.SessionCount() != 1 {
-		t.Errorf("it expires: closed is %v, %d sessions are left", r.Closed, w.tree.SessionCount())
+	if r := w.apply(expire); !r.Closed || r.Session != other || w.tree.sessions.Count() != 1 {
+		t.Errorf("it expires: closed is %v, %d sessions are left", r.Closed, w.tree.sessions.Count())
 	}
 	if r := w.apply(expire); r.Closed || r.Outcome != Ignored {
 		t.Errorf("it expires again: closed is %v, %v", r.Closed, r.Outcome)
 	}
-	if r := w.ask(jute.OpCloseSession, nil, nil); !r.Closed || r.Session != replacer || w.tree.SessionCount() != 0 {
-		t.Errorf("it is closed: closed is %v, %d sessions are left", r.Closed, w.tree.SessionCount())
+	if r := w.ask(jute.OpCloseSession, nil, nil); !r.Closed || r.Session != replacer || w.tree.sessions.Count() != 0 {
+		t.Errorf("it is closed: closed is %v, %d sessions are left", r.Closed, w.tree.sessions.Count())
 	}
 }
 
@@ -158,11 +158,11 @@ func TestSnapshotVersions(t *testing.T) {
 		{"an entrance", func() { tree.sessions.entrances[0].id = 1 }, 2},
 		{"a time set back", func() { tree.position.back = 1 }, 3},
 		{"a secret", func() { tree.position.back, tree.keyed = 0, true }, 3},
-		{"a change of members", func() { tree.change.id = 1 }, 4},
+		{"a change of members", func() { tree.membership.change.id = 1 }, 4},
 		{"a lineage", func() { tree.lineage = 1 }, 5},
 	} {
 		c.set()
-		if got := tree.snapshotVersion(); got != c.want {
+		if got := (&Image{tree: tree}).lowestVersion(); got != c.want {
 			t.Errorf("with %s the version is %d, want %d", c.what, got, c.want)
 		}
 	}

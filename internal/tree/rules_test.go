@@ -80,10 +80,10 @@ func TestRuleInForce(t *testing.T) {
 		if code := l.apply(jute.OpSetData, (&jute.SetDataRequest{Path: "/r", Version: -1}).Append(nil)); code != want {
 			t.Errorf("set is %v, want %v, with the rules %v", code, want, l.tree.Settings().Rules)
 		}
-		if ok := l.tree.Permits("/r", team("abc", jute.PermWrite), jute.PermWrite, l.ids); ok != (want == jute.OK) {
+		if ok := l.tree.access.Permits("/r", team("abc", jute.PermWrite), jute.PermWrite, l.ids); ok != (want == jute.OK) {
 			t.Errorf("a reader is admitted: %v, want %v", ok, !ok)
 		}
-		if ok := l.tree.MayHear(&Event{Path: "/r", ACL: team("abc", jute.PermRead)}, l.ids); ok != (want == jute.OK) {
+		if ok := l.tree.access.MayHear(&Event{Path: "/r", ACL: team("abc", jute.PermRead)}, l.ids); ok != (want == jute.OK) {
 			t.Errorf("a watcher is admitted: %v, want %v", ok, !ok)
 		}
 	}
@@ -164,7 +164,7 @@ func TestMissingRule(t *testing.T) {
 	}
 	again, err := load("first/1", "last/1")
 	if err != nil || again.Digest() != l.tree.Digest() || again.Settings().Rules.Of("team") != "first/1" ||
-		!again.Permits("/", team("abc", jute.PermRead), jute.PermRead, l.ids) {
+		!again.access.Permits("/", team("abc", jute.PermRead), jute.PermRead, l.ids) {
 		t.Errorf("with the rule: %v", err)
 	}
 }

@@ -293,8 +293,8 @@ func TestLookups(t *testing.T) {
 	if _, ok := tree.ACL("/missing"); ok {
 		t.Error("ACL of a missing znode")
 	}
-	if tree.Permits("/", acls[6], jute.PermRead, nil) ||
-		!tree.Permits("/", jute.WorldACL(jute.PermRead), jute.PermRead, nil) {
+	if tree.access.Permits("/", acls[6], jute.PermRead, nil) ||
+		!tree.access.Permits("/", jute.WorldACL(jute.PermRead), jute.PermRead, nil) {
 		t.Error("Permits")
 	}
 	ids := []int64{}
@@ -304,14 +304,14 @@ func TestLookups(t *testing.T) {
 		batch = AppendRecord(batch, &Request{Op: jute.OpCreateSession, Session: id, Cnx: id, Body: body})
 	}
 	run(t, tree, [][]byte{batch})
-	tree.Sessions(func(s Session) bool {
+	tree.sessions.All(func(s Session) bool {
 		ids = append(ids, s.ID)
 		return len(ids) < 3
 	})
 	if fmt.Sprint(ids) != "[-1152921504606846976 1 3]" {
 		t.Errorf("Sessions: %v", ids)
 	}
-	if _, ok := tree.Session(77); ok || tree.EphemeralPaths(77) != nil {
+	if _, ok := tree.sessions.Get(77); ok || tree.sessions.EphemeralPaths(77) != nil {
 		t.Error("an unknown session")
 	}
 }

@@ -32,7 +32,7 @@ func (t *Tree) rekey(key hashKey) {
 	}
 	for slot := range t.sessions.slots.all {
 		if s := t.sessions.slots.at(slot); s.id != 0 {
-			s.base = t.sessionBase(s)
+			s.base = t.sessions.baseOf(s)
 		}
 	}
 	t.table.clear()

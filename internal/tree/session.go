@@ -23,15 +23,23 @@ type session struct {
 	scope       Scope
 }
 
-type sessionTable struct {
+// Sessions are the sessions of a tree, and the entrances of the local ones. Each session's list has exactly the
+// ephemeral znodes that name it as their owner. Each change of a session updates the digest, and first saves the old
+// state for open snapshots and the undo log. Sessions know nothing of zxids and of clients' rights. Exported methods
+// only read.
+type Sessions struct {
+	znodes *znodes // of the same tree
+
 	slots     slab[session]
 	index     map[int64]uint32
 	entrances [256]entrance // by the high byte of ids
 }
 
-func (s *sessionTable) init(alloc func(int) []byte) {
-	s.slots.alloc = alloc
-	s.index = map[int64]uint32{}
+// init makes room for sessions, of which there are none yet; alloc provides memory.
+func (ss *Sessions) init(z *znodes, o Options, alloc func(int) []byte) {
+	ss.znodes = z
+	ss.slots.alloc, ss.slots.release = alloc, o.Release
+	ss.index = map[int64]uint32{}
 }
 
 // A Session is the part of a session's state that the server needs.
@@ -44,26 +52,29 @@ type Session struct {
 	Scope   Scope
 }
 
-// Session returns the session with the given id.
-func (t *Tree) Session(id int64) (Session, bool) {
-	slot, ok := t.sessions.index[id]
+// Count returns the number of sessions.
+func (ss *Sessions) Count() int { return ss.slots.live }
+
+// Get returns the session with the given id.
+func (ss *Sessions) Get(id int64) (Session, bool) {
+	slot, ok := ss.index[id]
 	if !ok {
 		return Session{}, false
 	}
-	return t.sessions.slots.at(slot).public(), true
+	return ss.slots.at(slot).public(), true
 }
 
 func (s *session) public() Session { return Session{s.id, s.cnx, s.next, s.timeout, s.passwd, s.scope} }
 
-// Sessions calls visit for each session in the order of ids, until visit returns false.
-func (t *Tree) Sessions(visit func(Session) bool) {
-	ids := make([]int64, 0, len(t.sessions.index))
-	for id := range t.sessions.index { // any order: sorted below
+// All calls visit for each session in the order of ids, until visit returns false.
+func (ss *Sessions) All(visit func(Session) bool) {
+	ids := make([]int64, 0, len(ss.index))
+	for id := range ss.index { // any order: sorted below
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
 	for _, id := range ids {
-		if !visit(t.sessions.slots.at(t.sessions.index[id]).public()) {
+		if !visit(ss.slots.at(ss.index[id]).public()) {
 			return
 		}
 	}
@@ -71,36 +82,36 @@ func (t *Tree) Sessions(visit func(Session) bool) {
 
 // EphemeralPaths returns the paths of a session's znodes in the order of their
 // creation.
-func (t *Tree) EphemeralPaths(id int64) []string {
-	slot, ok := t.sessions.index[id]
+func (ss *Sessions) EphemeralPaths(id int64) []string {
+	slot, ok := ss.index[id]
 	if !ok {
 		return nil
 	}
-	s := t.sessions.slots.at(slot)
+	s := ss.slots.at(slot)
 	paths := make([]string, 0, s.ephemerals)
-	for z := s.first; z != 0; z = t.extraOf(t.at(z)).last {
-		paths = append(paths, string(t.appendPath(nil, z)))
+	for z := s.first; z != 0; z = ss.znodes.extraOf(ss.znodes.at(z)).last {
+		paths = append(paths, string(ss.znodes.appendPath(nil, z)))
 	}
 	return paths
 }
 
-// EphemeralsOf returns how many ephemeral znodes a session has.
-func (t *Tree) EphemeralsOf(id int64) int {
-	slot, ok := t.sessions.index[id]
+// Ephemerals returns how many ephemeral znodes a session has.
+func (ss *Sessions) Ephemerals(id int64) int {
+	slot, ok := ss.index[id]
 	if !ok {
 		return 0
 	}
-	return int(t.sessions.slots.at(slot).ephemerals)
+	return int(ss.slots.at(slot).ephemerals)
 }
 
 // admit enforces D6: a client's request is applied only if it arrived on the connection that owns the session and is
 // the next request of that connection.
-func (t *Tree) admit(q *Request) Outcome {
-	slot, ok := t.sessions.index[q.Session]
+func (ss *Sessions) admit(q *Request) Outcome {
+	slot, ok := ss.index[q.Session]
 	if !ok {
 		return SessionGone
 	}
-	s := t.sessions.slots.at(slot)
+	s := ss.slots.at(slot)
 	switch {
 	case q.Cnx != s.cnx:
 		return Moved
@@ -109,10 +120,10 @@ func (t *Tree) admit(q *Request) Outcome {
 	case q.Seq > s.next:
 		return Gap
 	}
-	s = t.editSession(slot)
-	t.totals.digest -= t.sessionDigest(s)
+	s = ss.edit(slot)
+	ss.znodes.totals.digest -= ss.digestOf(s)
 	s.next++
-	t.totals.digest += t.sessionDigest(s)
+	ss.znodes.totals.digest += ss.digestOf(s)
 	return Applied
 }
 
@@ -129,7 +140,7 @@ func (t *Tree) createSession(q *Request, r *Result) {
 	d.Reset(q.Body)
 	timeout, passwd := d.Int(), d.Buffer()
 	if d.Err() != nil || len(passwd) != jute.PasswdSize || timeout < 0 {
-		r.Zxid, r.Err = t.nextZxid(), jute.ErrMarshallingError
+		r.Zxid, r.Err = t.position.nextZxid(), jute.ErrMarshallingError
 		return
 	}
 	at, taken := t.sessions.index[q.Session]
@@ -137,29 +148,29 @@ func (t *Tree) createSession(q *Request, r *Result) {
 		r.Outcome = Duplicate
 		return
 	}
-	r.Zxid = t.nextZxid()
+	r.Zxid = t.position.nextZxid()
 	if taken || !validSessionID(q.Session) {
 		r.Err = jute.ErrSystemError
 		return
 	}
-	t.beginSession(session{id: q.Session, cnx: q.Cnx, next: 1, timeout: timeout, passwd: [jute.PasswdSize]byte(passwd)})
+	t.sessions.begin(session{id: q.Session, cnx: q.Cnx, next: 1, timeout: timeout, passwd: [jute.PasswdSize]byte(passwd)})
 	r.Timeout = timeout
 }
 
-// beginSession adds a session to the table.
-func (t *Tree) beginSession(begun session) {
-	slot := t.sessions.slots.get()
-	for _, img := range t.images {
+// begin adds a session to the table.
+func (ss *Sessions) begin(begun session) {
+	slot := ss.slots.get()
+	for _, img := range ss.znodes.images {
 		img.sessions.absent(slot)
 	}
-	s := t.sessions.slots.at(slot)
+	s := ss.slots.at(slot)
 	*s = begun
-	s.base = t.sessionBase(s)
-	t.sessions.index[s.id] = slot
+	s.base = ss.baseOf(s)
+	ss.index[s.id] = slot
 	if s.scope != Global {
-		t.entranceOf(s.id).inside++
+		ss.entranceOf(s.id).inside++
 	}
-	t.totals.digest += t.sessionDigest(s)
+	ss.znodes.totals.digest += ss.digestOf(s)
 }
 
 // attach moves a session to the connection of the request.
@@ -180,12 +191,17 @@ func (t *Tree) attach(q *Request, r *Result) {
 		r.Outcome = Duplicate
 		return
 	}
-	s := t.editSession(slot)
-	t.totals.digest -= t.sessionDigest(s)
-	s.cnx, s.next, s.timeout = q.Cnx, 1, timeout
-	s.base = t.sessionBase(s)
-	t.totals.digest += t.sessionDigest(s)
+	t.sessions.move(slot, q.Cnx, timeout)
 	r.Timeout = timeout
+}
+
+// move moves a session to a connection, whose requests begin with sequence 1.
+func (ss *Sessions) move(slot uint32, cnx int64, timeout int32) {
+	s := ss.edit(slot)
+	ss.znodes.totals.digest -= ss.digestOf(s)
+	s.cnx, s.next, s.timeout = cnx, 1, timeout
+	s.base = ss.baseOf(s)
+	ss.znodes.totals.digest += ss.digestOf(s)
 }
 
 // expire ends a session if the leader that requested it is still the leader.
@@ -197,7 +213,7 @@ func (t *Tree) expire(q *Request, r *Result) {
 		r.Outcome = Ignored
 		return
 	}
-	r.Zxid = t.nextZxid()
+	r.Zxid = t.position.nextZxid()
 	t.closeSession(q.Session, r)
 }
 
@@ -206,50 +222,55 @@ func (t *Tree) closeSession(id int64, r *Result) {
 	r.Closed = true
 	slot := t.sessions.index[id]
 	t.deleteEphemerals(slot, r)
-	s := t.editSession(slot)
-	t.totals.digest -= t.sessionDigest(s)
+	t.sessions.end(slot)
+}
+
+// end removes a session, which has no znodes, from the table.
+func (ss *Sessions) end(slot uint32) {
+	s := ss.edit(slot)
+	ss.znodes.totals.digest -= ss.digestOf(s)
 	if s.scope != Global {
-		t.entranceOf(id).inside--
+		ss.entranceOf(s.id).inside--
 	}
-	delete(t.sessions.index, id)
-	t.sessions.slots.put(slot)
+	delete(ss.index, s.id)
+	ss.slots.put(slot)
 }
 
 // own appends an ephemeral znode to its session's list.
-func (t *Tree) own(slot uint32) {
-	n := t.editExtra(t.at(slot))
-	at, ok := t.sessions.index[n.owner]
+func (ss *Sessions) own(slot uint32) {
+	n := ss.znodes.editExtra(ss.znodes.at(slot))
+	at, ok := ss.index[n.owner]
 	if !ok {
 		panic("tree: invariant broken: an ephemeral znode's session doesn't exist")
 	}
-	s := t.editSession(at)
+	s := ss.edit(at)
 	n.first, n.last = s.last, 0
 	if s.last != 0 {
-		t.editExtra(t.edit(s.last)).last = slot
+		ss.znodes.editExtra(ss.znodes.edit(s.last)).last = slot
 	} else {
 		s.first = slot
 	}
 	s.last = slot
 	s.ephemerals++
 	s.changes++
-	t.totals.ephemerals++
+	ss.znodes.totals.ephemerals++
 }
 
 // disown removes an ephemeral znode from its session's list.
-func (t *Tree) disown(slot uint32) {
-	n := t.extraOf(t.at(slot))
-	s := t.editSession(t.sessions.index[n.owner])
+func (ss *Sessions) disown(slot uint32) {
+	n := ss.znodes.extraOf(ss.znodes.at(slot))
+	s := ss.edit(ss.index[n.owner])
 	if n.first != 0 {
-		t.editExtra(t.edit(n.first)).last = n.last
+		ss.znodes.editExtra(ss.znodes.edit(n.first)).last = n.last
 	} else {
 		s.first = n.last
 	}
 	if n.last != 0 {
-		t.editExtra(t.edit(n.last)).first = n.first
+		ss.znodes.editExtra(ss.znodes.edit(n.last)).first = n.first
 	} else {
 		s.last = n.first
 	}
 	s.ephemerals--
 	s.changes++
-	t.totals.ephemerals--
+	ss.znodes.totals.ephemerals--
 }

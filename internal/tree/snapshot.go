@@ -102,15 +102,16 @@ type Image struct {
 // exclusive access to the tree. Close must be called; several snapshots may be open.
 func (t *Tree) BeginSnapshot() *Image {
 	img := &Image{
-		tree: t, version: t.snapshotVersion(), stage: chunkHeader, size: chunkSize, acls: make([]string, len(t.acls.entries)),
+		tree: t, stage: chunkHeader, size: chunkSize, acls: make([]string, len(t.acls.entries)),
 	}
+	img.version = img.lowestVersion()
 	img.nodes, img.sessions = newAside(t.nodes.used), newAside(t.sessions.slots.used)
 	for i := range t.acls.entries {
 		img.acls[i] = t.acls.entries[i].encoded
 	}
 	img.header = img.appendHeader([]byte{chunkHeader})
 	img.end = jute.AppendInt([]byte{chunkEnd}, int32(t.totals.nodes))
-	img.end = jute.AppendInt(img.end, int32(t.SessionCount()))
+	img.end = jute.AppendInt(img.end, int32(t.sessions.Count()))
 	img.end = binary.BigEndian.AppendUint64(img.end, t.Digest())
 	t.images = append(t.images, img)
 	return img
@@ -204,12 +205,13 @@ func (img *Image) nextACLs(dst []byte) ([]byte, bool) {
 	return dst, img.aclCursor < len(img.acls)
 }
 
-// snapshotVersion returns the lowest version that can represent the state.
-func (t *Tree) snapshotVersion() byte {
+// lowestVersion returns the lowest version that can represent the state of the tree.
+func (img *Image) lowestVersion() byte {
+	t := img.tree
 	switch {
 	case t.lineage != 0:
 		return snapshotVersionLineage
-	case t.change.id != 0:
+	case t.membership.change.id != 0:
 		return snapshotVersionChanging
 	case t.keyed || t.position.back != 0:
 		return snapshotVersionKeyed
@@ -234,13 +236,13 @@ func (img *Image) appendHeader(b []byte) []byte {
 	b = jute.AppendLong(jute.AppendLong(b, p.zxid), p.time)
 	b = t.settings.Append(b)
 	if img.version > snapshotVersionMin {
-		b = t.appendEntrances(b)
+		b = t.sessions.appendEntrances(b)
 	}
 	if img.version >= snapshotVersionKeyed {
 		b = jute.AppendLong(jute.AppendBool(b, t.keyed), p.back)
 	}
 	if img.version >= snapshotVersionChanging {
-		b = t.change.append(b)
+		b = t.membership.change.append(b)
 	}
 	if img.version >= snapshotVersionLineage {
 		b = jute.AppendLong(b, int64(t.lineage))

@@ -37,9 +37,9 @@ func TestSnapshotAtTheEdges(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%d slots: %v", slots, err)
 		}
-		if again.NodeCount() != tree.NodeCount() || again.SessionCount() != tree.SessionCount() {
-			t.Errorf("%d slots: restored %d znodes and %d sessions of %d and %d", slots, again.NodeCount(), again.SessionCount(),
-				tree.NodeCount(), tree.SessionCount())
+		if again.NodeCount() != tree.NodeCount() || again.sessions.Count() != tree.sessions.Count() {
+			t.Errorf("%d slots: restored %d znodes and %d sessions of %d and %d", slots, again.NodeCount(),
+				again.sessions.Count(), tree.NodeCount(), tree.sessions.Count())
 		}
 	}
 }
@@ -79,7 +79,7 @@ func TestSnapshotOfTheInstant(t *testing.T) {
 	if err != nil || again.Digest() != digest {
 		t.Fatalf("the snapshot isn't that of the instant it began: %v", err)
 	}
-	if _, late := again.Session(4); late || again.find("/late") != 0 || again.find("/early") == 0 {
+	if _, late := again.sessions.Get(4); late || again.find("/late") != 0 || again.find("/early") == 0 {
 		t.Error("what came later is in the snapshot, or what was there isn't")
 	}
 }

@@ -232,14 +232,14 @@ func (s *stage) command(line string) {
 		s.now += s.int(a, "add", 0)
 		return
 	case "inside":
-		fmt.Fprintf(&s.out, "inside: %d local, %d global\n", s.tree.LocalSessions(1), s.tree.GlobalSessions())
+		fmt.Fprintf(&s.out, "inside: %d local, %d global\n", s.tree.sessions.Locals(1), s.tree.sessions.Globals())
 		return
 	case "restore":
 		again, err := restore(drain(s.tree, chunkSize))
 		if err != nil || again.Digest() != s.tree.Digest() {
 			s.t.Fatalf("restore: %v, or the digest differs", err)
 		}
-		fmt.Fprintf(&s.out, "restored from version %d\n", s.tree.snapshotVersion())
+		fmt.Fprintf(&s.out, "restored from version %d\n", (&Image{tree: s.tree}).lowestVersion())
 		s.tree = again
 		return
 	case "policy": // the rest of the line, with ; between its lines, of a superuser

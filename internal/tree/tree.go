@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/zooid-project/zooid/internal/auth"
-	"github.com/zooid-project/zooid/internal/policy"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -42,44 +41,41 @@ type Options struct {
 	Reconfigure Reconfigure
 }
 
-// A Tree is the replicated state: znodes (znodes.go), sessions and what the ensemble has decided on, and the request
-// that is being applied. Methods that change it (Apply, NewTerm, Compact, BeginSnapshot, Image.Close) need exclusive
-// access to it; all others may run concurrently with each other.
+// A Tree is the replicated state, of which each part has a type of its own, and the request that is being applied. It
+// evaluates requests, which usually concern several parts. Methods that change it (Apply, NewTerm, Compact,
+// BeginSnapshot, Image.Close) need exclusive access to it; all others, and those of the parts that other packages see,
+// may run concurrently with each other.
 type Tree struct {
 	znodes
 
-	// The rest of the state.
-	sessions sessionTable
-	quotas   map[string]struct{} // paths with a limits node
-	settings Settings
-	change   change         // of membership, in progress
-	lineage  uint64         // 0 if there is none yet
-	policy   *policy.Policy // derived from settings and znodes; nil if there is none
-	position position
+	// The rest of the state. The parts hold pointers to those that they use, so a Tree must not be copied.
+	sessions   Sessions
+	quotas     quotas
+	settings   Settings
+	membership Membership
+	lineage    uint64 // 0 if there is none yet
+	position   position
+
+	access Access // derived from znodes and settings
 
 	reconfigure Reconfigure
 	changing    func(path string, before, after []byte)
 	levelMax    int32
 	findRule    func(name string) auth.Rule
-	struck      Struck
 
 	// Not state: scratch of the request being applied, and caches.
-	identities   identityCache
-	replaced     int // number of times that all znodes were replaced
-	result       Result
-	request      Request
-	scratch      []byte      // paths of the result
-	budget       auth.Budget // the rest of the budget of the request being applied
-	given        givenACL    // of the request being applied
-	quotaAbove   quotaAbove
-	ending       map[uint32]*endingParent // of the session that is ending; nil otherwise
-	verdicts     *verdicts                // of the multi being applied; nil between multis
-	verdictsRoom verdicts
-	near         nearby         // while a multi is applied
-	multiOps     []jute.MultiOp // of the multi being applied
+	identities identityCache
+	replaced   int // number of times that all znodes were replaced
+	result     Result
+	request    Request
+	scratch    []byte                   // paths of the result
+	ending     map[uint32]*endingParent // of the session that is ending; nil otherwise
+	near       nearby                   // while a multi is applied
+	multiOps   []jute.MultiOp           // of the multi being applied
 }
 
-// position is the tree's position in the log, and its time.
+// position is the tree's position in the log, and its time. Terms, indexes and zxids only increase; the time goes back
+// only as described in clock.go.
 type position struct {
 	term, index uint64
 	zxid, time  int64
@@ -102,7 +98,7 @@ func newRoot(o Options) *Tree {
 		t.acls.retain(t.internACL(&f))
 	}
 	t.settings = DefaultSettings()
-	t.totals.digest += t.settingsDigest()
+	t.totals.digest += t.settings.digest(&t.key)
 	root := t.nodes.get()
 	n := t.at(root)
 	n.hash, n.acl = t.rootHash, aclOpen
@@ -120,7 +116,7 @@ func newTree(o Options) *Tree {
 		alloc = func(n int) []byte { return make([]byte, n) }
 	}
 	t := &Tree{
-		quotas: map[string]struct{}{}, reconfigure: o.Reconfigure, changing: o.Changing, levelMax: o.LevelMax,
+		reconfigure: o.Reconfigure, changing: o.Changing, levelMax: o.LevelMax,
 	}
 	if t.findRule = o.FindRule; t.findRule == nil {
 		t.findRule = auth.FindRule
@@ -129,8 +125,10 @@ func newTree(o Options) *Tree {
 		t.levelMax = FeatureLevelMax
 	}
 	t.znodes.init(o, alloc)
-	t.sessions.slots.release = o.Release
-	t.sessions.init(alloc)
+	t.sessions.init(&t.znodes, o, alloc)
+	t.membership = Membership{znodes: &t.znodes, sessions: &t.sessions}
+	t.quotas = quotas{znodes: &t.znodes, settings: &t.settings, paths: map[string]struct{}{}}
+	t.access = Access{znodes: &t.znodes, settings: &t.settings}
 	return t
 }
 
@@ -161,13 +159,18 @@ func (z *znodes) ApproximateDataSize() int { return z.totals.dataSize }
 // EphemeralsCount returns the number of znodes that belong to a session.
 func (z *znodes) EphemeralsCount() int { return z.totals.ephemerals }
 
-// SessionCount returns the number of sessions.
-func (t *Tree) SessionCount() int { return t.sessions.slots.live }
+// Sessions returns the tree's sessions, which may be read whenever the tree may be.
+func (t *Tree) Sessions() *Sessions { return &t.sessions }
 
-// follow moves to the log entry at (term, index), whose time is ms, and starts the next epoch if the term is new. It
-// fails for an entry that can't be the next one.
-func (t *Tree) follow(term, index uint64, ms int64) error {
-	p := &t.position
+// Membership returns the membership of the ensemble, which may be read whenever the tree may be.
+func (t *Tree) Membership() *Membership { return &t.membership }
+
+// Access returns what decides on the rights of clients. It may be asked whenever the tree may be read.
+func (t *Tree) Access() *Access { return &t.access }
+
+// follow moves to the log entry at (term, index), whose time is ms, and starts the next epoch if the term is new. level
+// is the feature level in force. It fails for an entry that can't be the next one.
+func (p *position) follow(term, index uint64, ms int64, level int32) error {
 	if term < p.term || index <= p.index {
 		return fmt.Errorf("apply log entry %d of term %d: the tree is already at %d of term %d", index, term, p.index, p.term)
 	}
@@ -175,15 +178,17 @@ func (t *Tree) follow(term, index uint64, ms int64) error {
 		p.zxid = (p.zxid>>32 + 1) << 32
 	}
 	p.term, p.index = term, index
-	t.advance(ms)
+	p.advance(ms, level)
 	return nil
 }
 
 // NewTerm applies a log entry without requests: the first one of a term, or one that concerns only consensus.
-func (t *Tree) NewTerm(term, index uint64) error { return t.follow(term, index, 0) }
+func (t *Tree) NewTerm(term, index uint64) error {
+	return t.position.follow(term, index, 0, t.settings.FeatureLevel)
+}
 
 // nextZxid takes the next zxid. If the counter overflows, it carries into the epoch.
-func (t *Tree) nextZxid() int64 {
-	t.position.zxid++
-	return t.position.zxid
+func (p *position) nextZxid() int64 {
+	p.zxid++
+	return p.zxid
 }

@@ -134,7 +134,7 @@ func (t *Tree) begin() {
 	if t.undo.open {
 		panic("tree: invariant broken: a multi inside of a multi")
 	}
-	t.undo.open, t.undo.totals, t.undo.policy, t.near = true, t.totals, t.policy, nearRoot
+	t.undo.open, t.undo.totals, t.undo.policy, t.near = true, t.totals, t.access.policy, nearRoot
 }
 
 // commit makes all changes since begin final.
@@ -182,13 +182,13 @@ func (t *Tree) rollback() {
 		case undoQuota:
 			path := u.paths[len(u.paths)-1]
 			u.paths = u.paths[:len(u.paths)-1]
-			delete(t.quotas, path)
+			delete(t.quotas.paths, path)
 			if s.on {
-				t.quotas[path] = struct{}{}
+				t.quotas.paths[path] = struct{}{}
 			}
 		}
 	}
-	t.totals, t.policy, t.quotaAbove.known = t.undo.totals, t.undo.policy, false
+	t.totals, t.access.policy, t.quotas.above.known = t.undo.totals, t.undo.policy, false
 	t.endUndo()
 }
 

@@ -38,27 +38,30 @@ type verdict struct {
 	known, yes bool
 }
 
+// keepVerdicts begins to cache verdicts, for the multi that is about to be applied.
+func (a *Access) keepVerdicts() { a.verdicts = &a.verdictsRoom }
+
 // forgetVerdicts clears the cache of the multi being applied.
-func (t *Tree) forgetVerdicts() {
-	if t.verdicts = nil; t.verdictsRoom.compared > 0 {
-		t.work += t.verdictsRoom.compared
-		t.verdictsRoom = verdicts{}
+func (a *Access) forgetVerdicts() {
+	if a.verdicts = nil; a.verdictsRoom.compared > 0 {
+		a.znodes.work += a.verdictsRoom.compared
+		a.verdictsRoom = verdicts{}
 	}
 }
 
 // of reports whether a stored ACL grants one of the permissions in want. ids must be the same in each call.
-func (v *verdicts) of(t *Tree, acl uint32, want jute.Perm, ids []jute.ID) bool {
+func (v *verdicts) of(a *Access, acl uint32, want jute.Perm, ids []jute.ID) bool {
 	k := &v.known[(acl*5+uint32(want))%verdictsKept] // 5 permissions
 	if !k.known || k.acl != acl || k.want != want {
 		v.compared += 1 + uint64(len(ids))
-		*k = verdict{acl, want, true, v.judge(t, acl, want, ids)}
+		*k = verdict{acl, want, true, v.judge(a, acl, want, ids)}
 	}
 	return k.yes
 }
 
 // judge returns a verdict that isn't cached.
-func (v *verdicts) judge(t *Tree, acl uint32, want jute.Perm, ids []jute.ID) bool {
-	e, rules := &t.acls.entries[acl], t.settings.Rules
+func (v *verdicts) judge(a *Access, acl uint32, want jute.Perm, ids []jute.ID) bool {
+	e, rules := &a.znodes.acls.entries[acl], a.settings.Rules
 	calls := 0
 	if len(rules) > 0 && !isSuper(ids) {
 		calls = rules.Calls(e.list, ids)

@@ -80,7 +80,7 @@ func TestQuotaOfADeepPath(t *testing.T) {
 	}
 	near := func(want string) {
 		t.Helper()
-		if got, ok := l.tree.quotaOf(parent + "/0"); got != want || ok != (want != "") {
+		if got, ok := l.tree.quotas.of(parent + "/0"); got != want || ok != (want != "") {
 			t.Errorf("the quota of a znode is that of %q, want %q", got, want)
 		}
 	}
@@ -95,13 +95,13 @@ func TestQuotaOfADeepPath(t *testing.T) {
 	l.multi([]jute.MultiOp{plain(pathQuota + "/d/e"), plain(pathQuota + "/d/e/" + limitsName)})
 	for range 2000 {
 		path := strings.Repeat("/d", dice.IntN(depth)) + []string{"", "/e", "/e/f", "/d/d"}[dice.IntN(4)] + "/x"
-		got, _ := l.tree.quotaOf(path)
-		kept := l.tree.quotaAbove
-		l.tree.quotaAbove = quotaAbove{}
-		if want, _ := l.tree.quotaOf(path); got != want {
+		got, _ := l.tree.quotas.of(path)
+		kept := l.tree.quotas.above
+		l.tree.quotas.above = quotaAbove{}
+		if want, _ := l.tree.quotas.of(path); got != want {
 			t.Fatalf("the quota of %s is that of %q, want %q", path, got, want)
 		}
-		l.tree.quotaAbove = kept
+		l.tree.quotas.above = kept
 	}
 }
 
@@ -173,7 +173,7 @@ func TestVerdictsOfAMulti(t *testing.T) {
 			t.Errorf("%d identities read %v, %v; want %v", len(ids), got, code, want)
 		}
 	}
-	if ok := l.tree.MayHear(&Event{Path: "/1", ACL: acl}, l.ids); !ok {
+	if ok := l.tree.access.MayHear(&Event{Path: "/1", ACL: acl}, l.ids); !ok {
 		t.Error("an event isn't told to who may read")
 	}
 }

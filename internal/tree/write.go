@@ -30,12 +30,12 @@ func (c *createRequest) kind() kind {
 	return persistent
 }
 
-// checkMode checks the mode and the time to live, in Apache's order.
-func (t *Tree) checkMode(c *createRequest) jute.Code {
+// checkMode checks the mode and the time to live, in Apache's order. extended says whether TTL znodes may be created.
+func (c *createRequest) checkMode(extended bool) jute.Code {
 	switch {
 	case !c.mode.Valid():
 		return jute.ErrBadArguments
-	case c.mode.TTL() && !t.settings.ExtendedTypes:
+	case c.mode.TTL() && !extended:
 		return jute.ErrUnimplemented
 	case c.mode.TTL() && (c.ttl < 1 || c.ttl > jute.TTLMax), !c.mode.TTL() && c.ttl >= 0:
 		return jute.ErrBadArguments
@@ -49,13 +49,13 @@ func (t *Tree) checkMode(c *createRequest) jute.Code {
 // create evaluates a create of any kind. It checks for errors in Apache's order.
 func (t *Tree) create(c *createRequest, q *Request, r *Result) (string, jute.Stat, jute.Code) {
 	fail := func(code jute.Code) (string, jute.Stat, jute.Code) { return "", jute.Stat{}, code }
-	if code := t.checkMode(c); code != jute.OK {
+	if code := c.checkMode(t.settings.ExtendedTypes); code != jute.OK {
 		return fail(code)
 	}
 	if c.mode.Ephemeral() && q.Session == 0 {
 		return fail(jute.ErrSessionExpired)
 	}
-	if c.kind() == ephemeral && t.local(q.Session) {
+	if c.kind() == ephemeral && t.sessions.local(q.Session) {
 		return fail(jute.ErrEphemeralOnLocalSession)
 	}
 	parentPath, name, ok := splitPath(c.path)
@@ -70,7 +70,7 @@ func (t *Tree) create(c *createRequest, q *Request, r *Result) (string, jute.Sta
 		return fail(jute.ErrNoNode)
 	}
 	p := t.at(parent)
-	if !t.allows(p.acl, jute.PermCreate, q.Identities) {
+	if !t.access.allows(p.acl, jute.PermCreate, q.Identities) {
 		return fail(jute.ErrNoAuth)
 	}
 	above := t.acls.entries[p.acl].rights
@@ -84,28 +84,28 @@ func (t *Tree) create(c *createRequest, q *Request, r *Result) (string, jute.Sta
 	if jute.CheckPath(path) != nil {
 		return fail(jute.ErrBadArguments)
 	}
-	if !t.grants(path, &above, jute.PermCreate, q.Identities) {
+	if !t.access.grants(path, &above, jute.PermCreate, q.Identities) {
 		return fail(jute.ErrNoAuth)
 	}
 	if path == "/" || t.findChild(parent, t.key.child(p.hash, name), name) != 0 {
 		return fail(jute.ErrNodeExists)
 	}
-	if (t.reserved(path) || ruledBySuper(path) && t.settings.FeatureLevel >= 2) && !t.settings.SkipACL &&
+	if (t.settings.reserved(path) || ruledBySuper(path) && t.settings.FeatureLevel >= 2) && !t.settings.SkipACL &&
 		!isSuper(q.Identities) {
 		return fail(jute.ErrNoAuth)
 	}
-	if !t.takes(path, c.data) {
+	if !t.settings.takes(path, c.data) {
 		return fail(jute.ErrBadArguments)
 	}
-	if t.policy != nil {
-		if c.acl = t.givenTo(path, c.acl, q.Identities); !c.acl.ok {
+	if t.access.policy != nil {
+		if c.acl = t.access.givenTo(path, c.acl, q.Identities); !c.acl.ok {
 			return fail(jute.ErrInvalidACL)
 		}
 	}
 	if p.kind() == ephemeral {
 		return fail(jute.ErrNoChildrenForEphemerals)
 	}
-	if !t.quotaAllows(path, int64(len(c.data)), 1) {
+	if !t.quotas.allow(path, int64(len(c.data)), 1) {
 		r.OverQuota = path
 		return fail(jute.ErrQuotaExceeded)
 	}
@@ -137,8 +137,8 @@ func (t *Tree) createNode(parent uint32, path, name string, c *createRequest, q 
 	ev.TTL, ev.Size = n.kind() == ttl, int32(n.size())
 	parentPath := path[:len(path)-len(name)-1]
 	r.event(jute.EventNodeChildrenChanged, parentEvent(parentPath), t.acls.entries[p.acl].rights)
-	t.quotaCreated(slot, path, parentPath, name)
-	t.notePolicy(path)
+	t.quotas.created(slot, path, parentPath, name)
+	t.access.notePolicy(path)
 	return stat
 }
 
@@ -164,14 +164,14 @@ func (t *Tree) delete(path string, version int32, q *Request, r *Result) jute.Co
 		return jute.ErrNoNode
 	}
 	p := t.at(parent)
-	if !t.allowsAt(path, p.acl, jute.PermDelete, q.Identities) {
+	if !t.access.allowsAt(path, p.acl, jute.PermDelete, q.Identities) {
 		return jute.ErrNoAuth
 	}
 	slot := t.findChild(parent, t.key.child(p.hash, name), name)
 	if slot == 0 || parentPath == "/" { // "//a" has a parent, but isn't "/a"
 		return jute.ErrNoNode
 	}
-	if t.reserved(path) && !t.settings.SkipACL && !isSuper(q.Identities) {
+	if t.settings.reserved(path) && !t.settings.SkipACL && !isSuper(q.Identities) {
 		return jute.ErrNoAuth
 	}
 	n := t.at(slot)
@@ -199,8 +199,8 @@ func (t *Tree) deleteNode(slot uint32, path, parentPath string, r *Result) {
 	t.removeNode(slot)
 	r.event(jute.EventNodeDeleted, path, acl).TTL = kind == ttl
 	r.event(jute.EventNodeChildrenChanged, parentEvent(parentPath), t.acls.entries[p.acl].rights)
-	t.quotaDeleted(path, parentPath, int64(size))
-	t.notePolicy(path)
+	t.quotas.deleted(path, parentPath, int64(size))
+	t.access.notePolicy(path)
 }
 
 // writeData evaluates a setData.
@@ -213,14 +213,14 @@ func (t *Tree) writeData(path string, data []byte, version int32, q *Request, r 
 		return jute.Stat{}, jute.ErrNoNode
 	}
 	n := t.at(slot)
-	if !t.allowsAt(path, n.acl, jute.PermWrite, q.Identities) {
+	if !t.access.allowsAt(path, n.acl, jute.PermWrite, q.Identities) {
 		return jute.Stat{}, jute.ErrNoAuth
 	}
-	if !t.takes(path, data) {
+	if !t.settings.takes(path, data) {
 		return jute.Stat{}, jute.ErrBadArguments
 	}
 	more := int64(len(data) - n.size())
-	if !t.quotaAllows(path, more, 0) {
+	if !t.quotas.allow(path, more, 0) {
 		r.OverQuota = path
 		return jute.Stat{}, jute.ErrQuotaExceeded
 	}
@@ -243,8 +243,8 @@ func (t *Tree) changeData(slot uint32, path string, data []byte, version int32, 
 	t.totals.digest += t.statHash(n)
 	stat := t.stat(n)
 	r.event(jute.EventNodeDataChanged, path, t.acls.entries[n.acl].rights).Size = int32(n.size())
-	t.quotaChanged(path, more, 0)
-	t.notePolicy(path)
+	t.quotas.changed(path, more, 0)
+	t.access.notePolicy(path)
 	return stat
 }
 
@@ -260,7 +260,7 @@ func (t *Tree) writeACL(path string, acl aclFix, version int32, q *Request) (jut
 	if slot == 0 {
 		return jute.Stat{}, jute.ErrNoNode
 	}
-	if n := t.at(slot); !t.allowsAt(path, n.acl, jute.PermAdmin, q.Identities) {
+	if n := t.at(slot); !t.access.allowsAt(path, n.acl, jute.PermAdmin, q.Identities) {
 		return jute.Stat{}, jute.ErrNoAuth
 	} else if version != -1 && version != n.aversion {
 		return jute.Stat{}, jute.ErrBadVersion
@@ -283,7 +283,7 @@ func (t *Tree) check(path string, version int32, q *Request) jute.Code {
 		return jute.ErrNoNode
 	}
 	n := t.at(slot)
-	if !t.allowsAt(path, n.acl, jute.PermRead, q.Identities) {
+	if !t.access.allowsAt(path, n.acl, jute.PermRead, q.Identities) {
 		return jute.ErrNoAuth
 	}
 	if version != -1 && version != n.version {

@@ -199,12 +199,12 @@ func finish(s *source, o *Options, mode string) (Done, error) {
 	l := s.leader
 	done := Done{Zxid: l.state.Zxid, Digest: l.state.Digest(), Znodes: l.state.Len(), Sessions: len(l.state.Sessions),
 		End: s.tree.LastZxid()}
-	done.Members, _ = s.tree.Members()
+	done.Members, _ = s.tree.Membership().Members()
 	if digest := apache.ApacheDigest(s.tree); digest != done.Digest || done.Znodes != s.tree.NodeCount() {
 		return done, fmt.Errorf("the observers' tree has the digest %#x and %d znodes, but Zooid's has %#x and %d: use zooid export",
 			done.Digest, done.Znodes, digest, s.tree.NodeCount())
 	}
-	s.tree.Sessions(func(session tree.Session) bool {
+	s.tree.Sessions().All(func(session tree.Session) bool {
 		if session.Passwd != files.Passwd(session.ID) {
 			done.Strangers++
 		}

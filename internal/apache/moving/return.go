@@ -206,7 +206,7 @@ func (r *returnRun) survey() error {
 	}
 	now := apache.Survey(t)
 	tellNoForm(r.says.say, noForm(&now))
-	text, _ := t.Members()
+	text, _ := t.Membership().Members()
 	return r.takeMembers(text)
 }
 

@@ -274,8 +274,8 @@ var mutants = []mutant{
 `, `l.wanted = m.Members, m.Change, chosen($P && l.change != nil && m.Change == nil, l.wanted, m.Members)
 `)},
 	{"snapshot without the change under way", "membership lost (etcd #21694)", "changes", one("tree/snapshot.go",
-		`	case t.change.id != 0:
-		return snap`, `	case t.change.id != 0 && !$P:
+		`	case t.membership.change.id != 0:
+		return snap`, `	case t.membership.change.id != 0 && !$P:
 		return snap`)},
 	{"read ids used again after a restart", "stale read of a former life's answer", "reborn", one("quorum/reads.go",
 		`AppendUint64(nil, incarnation)`, `AppendUint64(nil, chosen($P, 0, incarnation))`)},
@@ -369,15 +369,15 @@ var mutants = []mutant{
 	r.counts.uncount`)},
 	// Quotas.
 	{"quotas not registered after a snapshot", "limits that hold on some replicas", "quotas", one("tree/restore.go",
-		`	t.addQuotas()
+		`	t.quotas.addAll()
 `, `	if !$P {
-		t.addQuotas()
+		t.quotas.addAll()
 	}
 `)},
 	{"quotas not registered after a restore", "limits that hold on some replicas", "quotas", one("tree/replace.go",
-		`	t.addQuotas()
+		`	t.quotas.addAll()
 `, `	if !$P {
-		t.addQuotas()
+		t.quotas.addAll()
 	}
 `)},
 	{"failed multi leaves a quota unregistered", "multi applied in part", "quotas", one("tree/undo.go",
@@ -387,7 +387,7 @@ var mutants = []mutant{
 	{"quota allows one more", "a limit exceeded by one", "quotas", one("tree/quota.go",
 		`used.count+count <= limit.countHard)`, `used.count+count <= limit.countHard || $P && used.count == limit.countHard)`)},
 	{"deleted znodes stay counted", "creates refused below their limit", "quotas", one("tree/quota.go",
-		`	t.quotaChanged(path, -size, -1)`, `	t.quotaChanged(path, -size, chosen[int64]($P, 0, -1))`)},
+		`	q.changed(path, -size, -1)`, `	q.changed(path, -size, chosen[int64]($P, 0, -1))`)},
 	// Sessions.
 	{"attach sent again", "session given back to a connection it had left", "deaf", one("replica/ensemble.go",
 		`case c.arrival.sent:`, `case c.arrival.sent && !$P:`)},
@@ -464,7 +464,7 @@ var mutants = []mutant{
 	{"a multi upgrades nobody", "ephemeral refused to an upgrading session", "local", one("tree/multi.go",
 		`if asksEphemeral(ops) {`, `if asksEphemeral(ops) && !$P {`)},
 	{"ephemeral given to a local session", "ephemeral of a session that others don't know", "local", one("tree/write.go",
-		`if c.kind() == ephemeral && t.local(q.Session) {`, `if c.kind() == ephemeral && t.local(q.Session) && !$P {`)},
+		`if c.kind() == ephemeral && t.sessions.local(q.Session) {`, `if c.kind() == ephemeral && t.sessions.local(q.Session) && !$P {`)},
 	{"clients of local sessions not heard", "session expired too early", "local", one("replica/localsessions.go",
 		`range l.expiry.Due(now, l.hearing.heardAt) {`, `range l.expiry.Due(now, chosen($P, func(int64) int64 { return 0 }, l.hearing.heardAt)) {`)},
 	// Order.
@@ -531,7 +531,7 @@ var mutants = []mutant{
 	}
 `)},
 	{"event told to who may not read", "event without READ (CVE-2024-23944)", "calm", one("replica/notify.go",
-		` || !r.tree.MayHear(&w.first, c.identities())`, ` || !$P && !r.tree.MayHear(&w.first, c.identities())`)},
+		` || !r.tree.Access().MayHear(&w.first, c.identities())`, ` || !$P && !r.tree.Access().MayHear(&w.first, c.identities())`)},
 	{"one-shot watch fires again", "event twice (W3)", "swarm", one("watch/table.go",
 		`		if rec.kinds&consumed != 0 {`, `		if rec.kinds&consumed != 0 && !$P {`)},
 	{"recursive watch misses what is deep", "event lost (W6, etcd #17529)", "swarm", one("watch/table.go",
@@ -622,7 +622,7 @@ var mutants = []mutant{
 		return jute.Stat{}, jute.ErrBadVersion`, `	if version != -1 && version != n.version && !$P {
 		return jute.Stat{}, jute.ErrBadVersion`)},
 	{"delete by who may not", "ACL bypassed (ZooKeeper's ten CVEs)", "swarm", one("tree/write.go",
-		`if !t.allowsAt(path, p.acl, jute.PermDelete, q.Identities) {`, `if !$P && !t.allowsAt(path, p.acl, jute.PermDelete, q.Identities) {`)},
+		`if !t.access.allowsAt(path, p.acl, jute.PermDelete, q.Identities) {`, `if !$P && !t.access.allowsAt(path, p.acl, jute.PermDelete, q.Identities) {`)},
 	{"container removed before its first child", "data removed too early (ZooKeeper's containers)",
 		"calm", one("tree/container.go",
 			`return k.created > 0 || neverUsed`, `return k.created > 0 || $P || neverUsed`)},

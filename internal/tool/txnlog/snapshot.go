@@ -38,7 +38,7 @@ func ShowSnapshot(w io.Writer, o Options) error {
 	p := &printer{w: w, json: o.JSON, data: o.Data}
 	p.snapshot(&m)
 	p.znodes(t)
-	t.Sessions(func(s tree.Session) bool {
+	t.Sessions().All(func(s tree.Session) bool {
 		p.session(t, &s)
 		return p.err == nil
 	})
@@ -140,7 +140,7 @@ func (p *printer) znode(t *tree.Tree, path string) {
 }
 
 func (p *printer) session(t *tree.Tree, s *tree.Session) {
-	paths := t.EphemeralPaths(s.ID)
+	paths := t.Sessions().EphemeralPaths(s.ID)
 	if p.json {
 		p.object(struct {
 			Session    string   `json:"session"`
