@@ -86,10 +86,11 @@ type quotas struct {
 	above quotaAbove          // of the request being applied
 }
 
-// of returns the longest path with a quota that is path or an ancestor of it.
-func (q *quotas) of(path string) (string, bool) {
+// of returns the slot of the znode that holds the limits and the stats of the longest path with a quota that is path or
+// an ancestor of it, 0 if there is none.
+func (q *quotas) of(path string) (holder uint32) {
 	if len(q.paths) == 0 || len(path) < 2 {
-		return "", false
+		return 0
 	}
 	parent, m := path[:max(strings.LastIndexByte(path, '/'), 0)], &q.above
 	switch known := text(m.path); {
@@ -104,15 +105,15 @@ func (q *quotas) of(path string) (string, bool) {
 		m.at = q.znodes.quotaBelow(quotaAt{slot: q.znodes.find(pathQuota)}, parent)
 		m.path, m.known = append(m.path[:0], parent...), true
 	}
-	at := q.znodes.quotaBelow(m.at, path)
-	return path[:at.longest], at.longest > 0
+	return q.znodes.quotaBelow(m.at, path).holder
 }
 
 // A quotaAt is the progress of the search for a path below /zookeeper/quota.
 type quotaAt struct {
 	slot    uint32 // of the deepest znode there that corresponds to a part of the path, its first end bytes
 	end     int
-	longest int // length of the longest part of the path, up to end, that has a quota
+	longest int    // length of the longest part of the path, up to end, that has a quota
+	holder  uint32 // of the znode there that corresponds to that part, 0 if there is none
 }
 
 // quotaBelow continues the search from at to the end of a path. It hashes no byte twice: a path may have a thousand
@@ -127,7 +128,7 @@ func (z *znodes) quotaBelow(at quotaAt, path string) quotaAt {
 		at.slot = child
 		at.end += 1 + len(name)
 		if z.work++; z.childNamed(at.slot, limitsName) != 0 {
-			at.longest = at.end
+			at.longest, at.holder = at.end, at.slot
 		}
 	}
 	return at
@@ -146,9 +147,9 @@ func (z *znodes) quotaUp(at quotaAt, path string, end int) quotaAt {
 		return at
 	}
 	found := at
-	for found.longest = 0; at.end > 0; up() {
+	for found.longest, found.holder = 0, 0; at.end > 0; up() {
 		if z.work++; z.childNamed(at.slot, limitsName) != 0 {
-			found.longest = at.end
+			found.longest, found.holder = at.end, at.slot
 			break
 		}
 	}
@@ -161,10 +162,15 @@ type quotaAbove struct {
 	known bool
 	path  []byte
 	at    quotaAt
+
+	// The stats that were written last, and nothing else since: their znode's slot, which is 0 if there are none, the slot
+	// of its parent, and its numbers.
+	stats, holder uint32
+	used          quotaFigures
 }
 
 // begin prepares for the next request.
-func (q *quotas) begin() { q.above.known = false }
+func (q *quotas) begin() { q.above.known, q.above.stats = false, 0 }
 
 // dropLarge drops the memory of an unusually large request.
 func (q *quotas) dropLarge() {
@@ -187,8 +193,8 @@ func (z *znodes) childNamed(parent uint32, name string) uint32 {
 
 // figures returns the slot of the limits or stats znode of a quota, 0 if there is none, and its
 // numbers.
-func (z *znodes) figures(quota, name string) (slot uint32, f quotaFigures) {
-	slot = z.find(pathQuota + quota + "/" + name)
+func (z *znodes) figures(holder uint32, name string) (slot uint32, f quotaFigures) {
+	slot = z.childNamed(holder, name)
 	if slot != 0 {
 		f = parseQuota(z.data(z.at(slot)))
 	}
@@ -201,12 +207,12 @@ func (q *quotas) allow(path string, bytes, count int64) bool {
 	if !q.settings.EnforceQuota {
 		return true
 	}
-	quota, ok := q.of(path)
-	if !ok {
+	holder := q.of(path)
+	if holder == 0 {
 		return true
 	}
-	limits, limit := q.znodes.figures(quota, limitsName)
-	stats, used := q.znodes.figures(quota, statsName)
+	limits, limit := q.znodes.figures(holder, limitsName)
+	stats, used := q.znodes.figures(holder, statsName)
 	if limits == 0 || stats == 0 {
 		return true
 	}
@@ -243,17 +249,24 @@ func (q *quotas) deleted(path, parentPath string, size int64) {
 
 // changed adds to the stats of the quota that applies to path.
 func (q *quotas) changed(path string, bytes, count int64) {
-	quota, ok := q.of(path)
-	if !ok {
+	holder, m := q.of(path), &q.above
+	if strings.HasPrefix(path, pathQuota) { // it may be the stats themselves
+		m.stats = 0
+	}
+	if holder == 0 {
 		return
 	}
-	slot, f := q.znodes.figures(quota, statsName)
-	if slot == 0 {
-		return
+	if m.stats == 0 || m.holder != holder {
+		m.holder = holder
+		if m.stats, m.used = q.znodes.figures(holder, statsName); m.stats == 0 {
+			return
+		}
+	} else if bytes == 0 && count == 0 {
+		return // they are written already
 	}
-	f.count += count
-	f.bytes += bytes
-	q.znodes.setStats(slot, f)
+	m.used.count += count
+	m.used.bytes += bytes
+	q.znodes.setStats(m.stats, m.used)
 }
 
 func (z *znodes) setStats(slot uint32, f quotaFigures) {

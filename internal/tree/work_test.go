@@ -80,7 +80,7 @@ func TestQuotaOfADeepPath(t *testing.T) {
 	}
 	near := func(want string) {
 		t.Helper()
-		if got, ok := l.tree.quotas.of(parent + "/0"); got != want || ok != (want != "") {
+		if got := l.quotaOf(parent + "/0"); got != want {
 			t.Errorf("the quota of a znode is that of %q, want %q", got, want)
 		}
 	}
@@ -95,14 +95,23 @@ func TestQuotaOfADeepPath(t *testing.T) {
 	l.multi([]jute.MultiOp{plain(pathQuota + "/d/e"), plain(pathQuota + "/d/e/" + limitsName)})
 	for range 2000 {
 		path := strings.Repeat("/d", dice.IntN(depth)) + []string{"", "/e", "/e/f", "/d/d"}[dice.IntN(4)] + "/x"
-		got, _ := l.tree.quotas.of(path)
+		got := l.quotaOf(path)
 		kept := l.tree.quotas.above
 		l.tree.quotas.above = quotaAbove{}
-		if want, _ := l.tree.quotas.of(path); got != want {
+		if want := l.quotaOf(path); got != want {
 			t.Fatalf("the quota of %s is that of %q, want %q", path, got, want)
 		}
 		l.tree.quotas.above = kept
 	}
+}
+
+// quotaOf returns the path of the quota that applies to a path, "" if none does.
+func (l *limiter) quotaOf(path string) string {
+	holder := l.tree.quotas.of(path)
+	if holder == 0 {
+		return ""
+	}
+	return strings.TrimPrefix(string(l.tree.appendPath(nil, holder)), pathQuota)
 }
 
 // TestChainIsLittleWork: to create or delete a chain of znodes in one multi looks up only the rest of each path beyond
@@ -233,5 +242,58 @@ func TestEndOfDeepEphemerals(t *testing.T) {
 	}
 	if broken := invariants(l.tree); broken != "" {
 		t.Fatal(broken)
+	}
+}
+
+// TestQuotaCountsInAMulti: after a multi the stats of quotas are those of the same operations one by one, whatever the
+// multi writes into the stats and limits themselves.
+func TestQuotaCountsInAMulti(t *testing.T) {
+	const a, b = pathQuota + "/a", pathQuota + "/a/b"
+	first := []jute.MultiOp{
+		plain("/a"), plain("/a/b"), plain("/a/b/c"), plain(a), plain(b), plain(a + "/" + limitsName),
+		plain(a + "/" + statsName), plain(b + "/" + limitsName), plain(b + "/" + statsName),
+	}
+	figures := []string{a + "/" + limitsName, a + "/" + statsName, b + "/" + limitsName, b + "/" + statsName}
+	together, single := newLimiter(t, FeatureLevelMax), newLimiter(t, FeatureLevelMax)
+	dice := rand.New(rand.NewPCG(7, 0))
+	gone := map[string]bool{}
+	do := func(ops []jute.MultiOp) {
+		t.Helper()
+		together.multi(ops)
+		for _, op := range ops {
+			single.multi([]jute.MultiOp{op})
+		}
+		for _, path := range figures {
+			want, _ := single.tree.AppendGetData(nil, path, nil)
+			got, _ := together.tree.AppendGetData(nil, path, nil)
+			if end := len(want) - jute.StatSize; len(got) != len(want) || end > 0 && string(got[:end]) != string(want[:end]) {
+				t.Fatalf("%s has %q, want %q, after %+v", path, got, want, ops)
+			}
+		}
+	}
+	do(first)
+	for range 300 {
+		var ops []jute.MultiOp
+		for range 20 {
+			path := figures[dice.IntN(len(figures))]
+			text := []string{
+				"", "junk", "count=5,bytes=9", "count=-1,bytes=7=;byteHardLimit=99", "bytes=1,count=2",
+			}[dice.IntN(5)]
+			switch n := dice.IntN(20); {
+			case n < 12:
+				under := []string{"/a", "/a/b", "/a/b/c"}[n%3]
+				ops = append(ops, jute.MultiOp{Op: jute.OpSetData, Path: under, Data: make([]byte, dice.IntN(3)), Version: -1})
+			case gone[path] && n < 18:
+				o := plain(path)
+				o.Data = []byte(text)
+				ops, gone[path] = append(ops, o), false
+			case gone[path]:
+			case n < 18:
+				ops = append(ops, jute.MultiOp{Op: jute.OpSetData, Path: path, Data: []byte(text), Version: -1})
+			default:
+				ops, gone[path] = append(ops, jute.MultiOp{Op: jute.OpDelete, Path: path, Version: -1}), true
+			}
+		}
+		do(ops)
 	}
 }
