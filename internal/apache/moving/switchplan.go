@@ -17,6 +17,7 @@ import (
 	"github.com/zooid-project/zooid/internal/apache"
 	"github.com/zooid-project/zooid/internal/apache/follow"
 	"github.com/zooid-project/zooid/internal/apache/proof"
+	"github.com/zooid-project/zooid/internal/newensemble"
 )
 
 // The steps of a switch in its journal, which is next to the copy.
@@ -93,9 +94,21 @@ func lastStep(records []proof.Record) (before proof.Record) {
 func dropOf(dir string, try proof.Try) error {
 	m, err := proof.FindMark(dir)
 	if m != nil && m.Try == try {
-		_, err = proof.Drop(dir)
+		_, err = drop(dir)
 	}
 	return err
+}
+
+// drop is proof.Drop, and removes the order to found an ensemble before: a server that is started on the empty directory
+// would carry it out, and serve an empty tree beside Apache.
+func drop(dir string) (dropped bool, err error) {
+	if m, err := proof.FindMark(dir); m == nil || err != nil {
+		return false, err
+	}
+	if _, err := newensemble.DropFoundingOrder(dir); err != nil {
+		return false, err
+	}
+	return proof.Drop(dir)
 }
 
 // undoPatience is how long the other machines may take to remove the data made there.
