@@ -100,8 +100,8 @@ func dropOf(dir string, try proof.Try) error {
 	return err
 }
 
-// drop is proof.Drop, and removes the order to found an ensemble before: a server that is started on the empty directory
-// would carry it out, and serve an empty tree beside Apache.
+// drop is proof.Drop, and removes the order to found an ensemble before: a server that is started on the empty
+// directory would carry it out, and serve an empty tree beside Apache.
 func drop(dir string) (dropped bool, err error) {
 	if m, err := proof.FindMark(dir); m == nil || err != nil {
 		return false, err
@@ -217,7 +217,9 @@ func (r *switchRun) recall(o *apache.ImportOptions, made int64) error {
 	if done, err := proof.Released(o.Dir, r.try); !done || err != nil {
 		return err
 	}
-	t, _, err := txnlog.Newest(txnlog.Options{Dirs: slices.Compact([]string{o.Dir, o.LogDir}), Reconfigure: r.program.Reconfigure})
+	t, _, err := txnlog.Newest(txnlog.Options{
+		Dirs: slices.Compact([]string{o.Dir, o.LogDir}), Reconfigure: r.program.Reconfigure,
+	})
 	if err != nil {
 		return fmt.Errorf("check whether the new server has served: %w", err)
 	}
