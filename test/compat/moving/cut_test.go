@@ -236,6 +236,8 @@ func (c cut) notUndone(e *ensemble, z *zooids, dir string) {
 		if !runs {
 			z.adopt(0)
 			z.servers[0].kill()
+			// The next command to start it asks whether there is a process, which may be one that nobody has waited for.
+			awaited(func() bool { return syscall.Kill(z.servers[0].cmd.Process.Pid, 0) != nil })
 		}
 		said, err := exec.Command(z.program, "migrate", "switch", "-undo", e.connect(), dir, z.config(0)).CombinedOutput()
 		if err == nil || !strings.Contains(string(said), "may have served") {
