@@ -44,7 +44,7 @@ var setbacksToOne = []setback{
 	{atStop, dataFull, noSpace},
 	{atStop, oldFull, ""},
 	{atStart, copyFull, ""},
-	{atStart, dataFull, ""},
+	{atStart, dataFull, "the Zooid server doesn't serve"}, // alone, it can't begin: exit code 3
 	{atStarted, copyFull, ""},
 	{atStarted, dataFull, ""},
 	{atTail, apaches, "To undo"},
