@@ -60,7 +60,8 @@ func TestSwitchToOne(t *testing.T) {
 	program := zooid(t)
 	cuts, setbacks := cutsToOne, setbacksToOne
 	if testing.Short() {
-		cuts, setbacks = cuts[8:9], setbacks[4:5]
+		cuts = []cut{{atStop, syscall.SIGKILL, goesOn}, {atStart, syscall.SIGKILL, apacheBack}}
+		setbacks = []setback{{atStop, dataFull, noSpace}}
 	}
 	for i, c := range cuts {
 		version := both[i%2]
