@@ -94,9 +94,6 @@ func (c cut) try(t *testing.T, program, version string, seed bool) {
 	e := startEnsemble(t, version)
 	z := newZooids(t, program, quickLimits)
 	z.seed = seed
-	for _, s := range e.servers { // so that each has a log
-		e.awaitServing(s)
-	}
 	told := startWriter(t, append(strings.Split(e.connect(), ","), z.addrs...))
 	told.await(50)
 	dir, hang := filepath.Join(t.TempDir(), "copy"), filepath.Join(t.TempDir(), "hang")

@@ -92,9 +92,6 @@ func (h *hidden) try(t *testing.T, version string) {
 	}
 	e.begin(3, "")
 	z := newZooids(t, zooid(t), quickLimits)
-	for _, s := range e.servers {
-		e.awaitServing(s)
-	}
 	told := startWriter(t, strings.Split(e.connect(), ","))
 	told.await(50)
 	place := t.TempDir()
