@@ -129,17 +129,17 @@ func (r *returnRun) carryOn(ctx context.Context, stdin io.Reader, stderr io.Writ
 	if r.server, err = config.LoadAny(r.file, nil); err != nil {
 		return switchRefused, err
 	}
+	before, err := r.openJournal() // before it listens: another run has the ports, too
+	if err != nil {
+		return switchRefused, err
+	}
+	defer r.journal.Close()
 	if err := r.listen(r.server, r.program); err != nil {
 		return switchRefused, err
 	}
 	defer socket.CloseListener(r.o.Election)
 	defer socket.CloseListener(r.o.Quorum)
 	r.o.Whole = r.whole.Load
-	before, err := r.openJournal()
-	if err != nil {
-		return switchRefused, err
-	}
-	defer r.journal.Close()
 	defer func() {
 		if r.held != nil {
 			err = errors.Join(err, r.held.Release())

@@ -55,6 +55,35 @@ func TestReturnCommand(t *testing.T) {
 	}
 }
 
+// TestTwoReturns: a return that is started while another one waits for its observers names the other one, not the ports
+// that it has.
+func TestTwoReturns(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	journal, _, err := proof.OpenJournal(filepath.Join(dir, returnJournal))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer journal.Close()
+	cfg := filepath.Join(t.TempDir(), "zoo.cfg")
+	if err := os.WriteFile(cfg, []byte("dataDir="+dir+"\nclientPort=2181\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	code := run([]string{
+		"migrate", "return", "-quorum", l.Addr().String(), "-election", "127.0.0.1:0", "-from", "127.0.0.1",
+		"-observers", "1", "-stop", "x", "-stop-observer", "x", "-start", "x", cfg,
+	}, &out, &out)
+	if code != switchRefused || !strings.Contains(out.String(), "another process, running this command") {
+		t.Errorf("exit %d, %q", code, out.String())
+	}
+}
+
 // TestReturnReady: nothing begins unless the server leads and each observer named has what the server had three seconds
 // ago.
 func TestReturnReady(t *testing.T) {

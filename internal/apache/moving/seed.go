@@ -78,7 +78,7 @@ func dropSeed(cfg *config.Config) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dropped, err := proof.Drop(cfg.Storage.DataDir)
+	dropped, err := drop(cfg.Storage.DataDir)
 	if err == nil && !dropped {
 		err = fmt.Errorf("%s has no unreleased data of a switch", cfg.Storage.DataDir)
 	}
@@ -113,7 +113,7 @@ func obeySeed(cfg *config.Config, in *bufio.Reader) (line string, err error) {
 		if m, err := proof.FindMark(dir); m == nil || m.Try != try {
 			return droppedLine(try), err // it isn't there, or it is another try's
 		}
-		_, err := proof.Drop(dir)
+		_, err := drop(dir)
 		return droppedLine(try), err
 	}
 	return plant(cfg, in, try, order.Do == apache.SeedPlant)
@@ -122,7 +122,7 @@ func obeySeed(cfg *config.Config, in *bufio.Reader) (line string, err error) {
 // plant makes the data directory from a seed.
 func plant(cfg *config.Config, in io.Reader, try proof.Try, stays bool) (string, error) {
 	o := apache.ImportOptions{Dir: cfg.Storage.DataDir, LogDir: cfg.Storage.DataLogDir, Voters: voters(cfg)}
-	_, err := proof.Drop(o.Dir) // no server has ever served it
+	_, err := drop(o.Dir) // no server has ever served it
 	if err == nil && stays {
 		err = newMark(try, &o).Put(o.Dir)
 	}
@@ -132,7 +132,7 @@ func plant(cfg *config.Config, in io.Reader, try proof.Try, stays bool) (string,
 	done, err := apache.PlantSeed(in, serverid.Raft(cfg.Quorum.MyID), o, stays)
 	if err != nil {
 		if stays {
-			_, dropped := proof.Drop(o.Dir)
+			_, dropped := drop(o.Dir)
 			err = errors.Join(err, dropped)
 		}
 		return "", err

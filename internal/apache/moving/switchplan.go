@@ -17,6 +17,8 @@ import (
 	"github.com/zooid-project/zooid/internal/apache"
 	"github.com/zooid-project/zooid/internal/apache/follow"
 	"github.com/zooid-project/zooid/internal/apache/proof"
+	"github.com/zooid-project/zooid/internal/newensemble"
+	"github.com/zooid-project/zooid/internal/tool/txnlog"
 )
 
 // The steps of a switch in its journal, which is next to the copy.
@@ -93,9 +95,21 @@ func lastStep(records []proof.Record) (before proof.Record) {
 func dropOf(dir string, try proof.Try) error {
 	m, err := proof.FindMark(dir)
 	if m != nil && m.Try == try {
-		_, err = proof.Drop(dir)
+		_, err = drop(dir)
 	}
 	return err
+}
+
+// drop is proof.Drop, and removes the order to found an ensemble before: a server that is started on the empty
+// directory would carry it out, and serve an empty tree beside Apache.
+func drop(dir string) (dropped bool, err error) {
+	if m, err := proof.FindMark(dir); m == nil || err != nil {
+		return false, err
+	}
+	if _, err := newensemble.DropFoundingOrder(dir); err != nil {
+		return false, err
+	}
+	return proof.Drop(dir)
 }
 
 // undoPatience is how long the other machines may take to remove the data made there.
@@ -147,7 +161,8 @@ func (r *switchRun) undoLast(ctx context.Context, before proof.Record, o *apache
 }
 
 // undoRelease undoes a try that had begun to release the new servers, if none can have served: this one isn't released,
-// which comes last, and of the others fewer than a majority may have been.
+// which comes last, and of the others fewer than a majority may have been; or this one was the only one, and hasn't
+// been elected.
 func (r *switchRun) undoRelease(ctx context.Context, before proof.Record, o *apache.ImportOptions) (int, error) {
 	served := errors.New("the new servers were released and may have served: run the command without -undo to resume it. The way back from here is zooid export (docs/migration.md)")
 	var plan releasePlan
@@ -155,20 +170,24 @@ func (r *switchRun) undoRelease(ctx context.Context, before proof.Record, o *apa
 		return switchRefused, fmt.Errorf("read the journal: %w", err)
 	}
 	r.try = before.Try
-	m, err := proof.FindMark(o.Dir)
-	switch {
-	case err != nil:
-		return switchRefused, err
-	case m == nil || m.Try != r.try:
-		return switchRefused, served
-	case plan.Seeded && r.seed == "":
+	if plan.Seeded && r.seed == "" {
 		return switchRefused, errors.New("the try was made with -seed: give it with -undo, too")
 	}
 	held, err := proof.Hold(o.Dir, o.LogDir)
 	if err != nil {
-		return switchRefused, err
+		return switchRefused, errors.Join(err, served)
 	}
 	defer held.Release()
+	if !plan.Seeded {
+		err = r.recall(o, plan.Zxid)
+	}
+	m, findErr := proof.FindMark(o.Dir)
+	switch {
+	case err != nil || findErr != nil:
+		return switchRefused, errors.Join(err, findErr)
+	case m == nil || m.Try != r.try:
+		return switchRefused, served
+	}
 	left := ""
 	if plan.Seeded {
 		errs := r.orderEach(ctx, apache.SeedOrder{Do: apache.SeedDrop, Try: string(r.try)}, "", droppedLine(r.try))
@@ -190,6 +209,24 @@ func (r *switchRun) undoRelease(ctx context.Context, before proof.Record, o *apa
 	}
 	r.says.say(fmt.Sprintf("undid the try %s%s. Start Apache's servers, if they don't run: they have all data", r.try, left))
 	return switchDone, nil
+}
+
+// recall takes back the release of the only server that has the data, if its log still ends where it was made: a server
+// that has been elected has begun an epoch in it.
+func (r *switchRun) recall(o *apache.ImportOptions, made int64) error {
+	if done, err := proof.Released(o.Dir, r.try); !done || err != nil {
+		return err
+	}
+	t, _, err := txnlog.Newest(txnlog.Options{
+		Dirs: slices.Compact([]string{o.Dir, o.LogDir}), Reconfigure: r.program.Reconfigure,
+	})
+	if err != nil {
+		return fmt.Errorf("check whether the new server has served: %w", err)
+	}
+	if t.LastZxid() != made {
+		return nil
+	}
+	return proof.Recall(o.Dir, r.try)
 }
 
 // againPatience is how long Apache may take to show that it serves again.

@@ -17,6 +17,7 @@ import (
 	"github.com/zooid-project/zooid/internal/apache/learner"
 	"github.com/zooid-project/zooid/internal/apache/proof"
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/newensemble"
 	"github.com/zooid-project/zooid/internal/tool/terminal"
 )
 
@@ -156,6 +157,38 @@ func TestReleaseOfAnOlderBuild(t *testing.T) {
 		r.journal.Close()
 		if text := fmt.Sprint(said, err); code != switchSilent || !strings.Contains(text, c.says) {
 			t.Errorf("%s: %d, %s; want %q", c.at, code, text, c.says)
+		}
+	}
+}
+
+// TestDropsOrder: what undoes a switch removes the order to found an ensemble, too. With an empty directory the server
+// would found one without data, beside Apache. An order that isn't of a switch stays.
+func TestDropsOrder(t *testing.T) {
+	t.Parallel()
+	for _, marked := range []bool{true, false} {
+		for name, drop := range map[string]func(*config.Config, proof.Try) error{
+			"undo":      func(c *config.Config, try proof.Try) error { return dropOf(c.Storage.DataDir, try) },
+			"seed drop": func(c *config.Config, _ proof.Try) error { _, err := dropSeed(c); return err },
+		} {
+			c := &config.Config{}
+			c.Storage.DataDir = t.TempDir()
+			c.Storage.DataLogDir = c.Storage.DataDir
+			r := &switchRun{server: c, try: proof.NewTry()}
+			c.Quorum.Distributed = true
+			if marked {
+				if err := (&proof.Mark{Try: r.try}).Put(c.Storage.DataDir); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := r.foundsAlone(); err != nil {
+				t.Fatal(err)
+			}
+			if err := drop(c, r.try); err != nil && marked {
+				t.Errorf("%s: %v", name, err)
+			}
+			if ordered := newensemble.FoundingOrdered(c.Storage.DataDir); ordered == marked {
+				t.Errorf("%s, marked: %v: the server is ordered to found: %v", name, marked, ordered)
+			}
 		}
 	}
 }

@@ -101,6 +101,18 @@ func Release(dir string, try Try) error {
 	return nil
 }
 
+// Recall undoes Release. The caller holds the directory, and knows that no server has served from it.
+func Recall(dir string, try Try) error {
+	if done, err := Released(dir, try); !done || err != nil {
+		return errors.Join(err, fmt.Errorf("recall %s: it has no released data of the try %s", dir, try))
+	}
+	err := os.Rename(filepath.Join(dir, releasedName), filepath.Join(dir, markName))
+	if err = errors.Join(err, storage.OS{}.SyncDir(dir)); err != nil {
+		return fmt.Errorf("recall %s: %w", dir, err)
+	}
+	return nil
+}
+
 // Drop removes the data of a directory that wasn't released, and reports whether there was any. The caller holds it.
 func Drop(dir string) (bool, error) {
 	m, err := FindMark(dir)

@@ -58,7 +58,8 @@ func TestHold(t *testing.T) {
 }
 
 // TestMark: a mark is put where there is nothing of Zooid's only; what is dropped is Zooid's files, in both
-// directories, and nothing else; what is released isn't dropped.
+// directories, and nothing else; what is released isn't dropped, unless
+// it is recalled.
 func TestMark(t *testing.T) {
 	t.Parallel()
 	dir, log, try := t.TempDir(), t.TempDir(), NewTry()
@@ -110,6 +111,15 @@ func TestMark(t *testing.T) {
 	}
 	if done, err := Released(dir, try); !done || err != nil {
 		t.Errorf("%v, %v", done, err)
+	}
+	if err := Recall(dir, NewTry()); err == nil {
+		t.Error("another try recalls it")
+	}
+	if err := Recall(dir, try); err != nil {
+		t.Error(err)
+	}
+	if dropped, err := Drop(dir); !dropped || err != nil {
+		t.Errorf("dropped after the recall: %v, %v", dropped, err)
 	}
 }
 

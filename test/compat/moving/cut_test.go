@@ -19,7 +19,7 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// A cut is a switch of three Zooid servers that is hit in the middle of a step, and what comes then.
+// A cut is a switch to three Zooid servers that is hit in the middle of a step, and what comes then.
 type cut struct {
 	step   string // before or in which it waits when the signal comes
 	signal syscall.Signal
@@ -47,6 +47,7 @@ const (
 	undoneNow  = "undone, then begins anew"    // by itself or by -undo
 	twoUsers   = "a second command is refused" // and the first one finishes
 	apacheBack = "Apache is started again"     // the next try refuses, and it is undone, as nothing has served
+	notUndone  = "it isn't undone, and goes on"
 )
 
 // olderBack is apacheBack after a try of an older build, which didn't record the servers that had stopped.
@@ -84,29 +85,41 @@ func TestSwitchCutShort(t *testing.T) {
 	for i, c := range all {
 		version := []string{"3.8.4", "3.9.5"}[i%2]
 		t.Run(fmt.Sprintf("%s/%s/%v/%s", version, c.step, c.signal, c.then),
-			func(t *testing.T) { c.try(t, program, version) })
+			func(t *testing.T) { c.try(t, program, version, true) })
 	}
 }
 
-func (c cut) try(t *testing.T, program, version string) {
+// try cuts a switch short. Without seed, one Zooid server takes over, and the others join it.
+func (c cut) try(t *testing.T, program, version string, seed bool) {
 	e := startEnsemble(t, version)
 	z := newZooids(t, program, quickLimits)
-	z.seed = true
-	for _, s := range e.servers { // so that each has a log
-		e.awaitServing(s)
-	}
+	z.seed = seed
 	told := startWriter(t, append(strings.Split(e.connect(), ","), z.addrs...))
 	told.await(50)
 	dir, hang := filepath.Join(t.TempDir(), "copy"), filepath.Join(t.TempDir(), "hang")
+	seen := func() bool { return exists(hang) }
+	if c.step == atMake { // its -start waits from the beginning
+		seen = func() bool {
+			marks, _ := filepath.Glob(filepath.Join(z.place(0), "switch-*"))
+			return len(marks) > 0
+		}
+		must(t, "touch", hang)
+	}
 	first := watch(t, z.held(e, dir, hang, c.step))
-	first.until(c.step, func() bool { return exists(hang) })
+	first.until(c.step, seen)
+	if c.step == atTail { // an interrupt may end the commands before these have ended, and after they were killed
+		first.until("the end of servers 1 and 3", func() bool {
+			return !runs(e.servers[0].cmd.Process.Pid) && !runs(e.servers[2].cmd.Process.Pid)
+		})
+	}
 	if c.then == twoUsers {
 		second, err := z.held(e, dir, hang+"2", "").CombinedOutput()
 		if err == nil || !strings.Contains(string(second), "another process") {
 			t.Errorf("a second command: %v\n%s", err, second)
 		}
 	} else {
-		if c.then == apacheBack || c.then == olderBack { // server 2 waits; the command for server 3 runs beside that
+		if seed && (c.then == apacheBack || c.then == olderBack) {
+			// Server 2 waits; the command for server 3 runs beside that.
 			first.until("the release of server 3", func() bool { return exists(filepath.Join(z.place(2), "switch-released")) })
 		}
 		first.cmd.Process.Signal(c.signal)
@@ -116,6 +129,9 @@ func (c cut) try(t *testing.T, program, version string) {
 	}
 	// A server that a unit starts now serves nothing: its data isn't released, or isn't there, or it is and was to be.
 	if c.then != finishes && c.then != twoUsers && (c.step == atSeeded || c.step == atStop) {
+		if !seed {
+			z.refusesToStart(0)
+		}
 		z.refusesToStart(1)
 	}
 	if c.then == apacheBack || c.then == olderBack {
@@ -147,7 +163,10 @@ func (c cut) try(t *testing.T, program, version string) {
 		}
 		told.await(20)
 		fallthrough
-	case goesOn:
+	case goesOn, notUndone:
+		if c.then == notUndone {
+			c.notUndone(e, z, dir)
+		}
 		if out, err := z.held(e, dir, hang, "").CombinedOutput(); err != nil {
 			t.Errorf("the next try: %v\n%s", err, out)
 		}
@@ -197,16 +216,46 @@ func (c cut) apacheBack(e *ensemble, z *zooids, dir, hang string) {
 	if err == nil || !strings.Contains(string(said), "Apache has been restarted") || exists(z.pid(0)) {
 		t.Fatalf("beside Apache, the next try: %v\n%s", err, said)
 	}
-	z.undo(e, dir, 2)
+	if z.seed {
+		z.undo(e, dir, 2)
+		return
+	}
+	if !awaited(func() bool { return exec.Command("sh", "-c", "kill -9 $(cat "+hang+")").Run() == nil }) {
+		t.Fatal("the command that waits isn't killed")
+	}
+	z.undo(e, dir)
+	z.refusesToStart(0)
 }
 
-// held is zooid migrate switch, which waits at a step as long as the file hang exists, that it makes there.
+// notUndone has -undo refuse while the only new server serves, and when it has served.
+func (c cut) notUndone(e *ensemble, z *zooids, dir string) {
+	t := z.t
+	t.Helper()
+	if !awaited(func() bool { return serves(z.addrs[0]) }) {
+		t.Fatal("the new server doesn't serve")
+	}
+	for _, runs := range []bool{true, false} {
+		if !runs {
+			z.adopt(0)
+			z.servers[0].kill()
+			// The next command to start it asks whether there is a process, which may be one that nobody has waited for.
+			awaited(func() bool { return syscall.Kill(z.servers[0].cmd.Process.Pid, 0) != nil })
+		}
+		said, err := exec.Command(z.program, "migrate", "switch", "-undo", e.connect(), dir, z.config(0)).CombinedOutput()
+		if err == nil || !strings.Contains(string(said), "may have served") {
+			t.Errorf("-undo, beside a server that serves: %v: %v\n%s", runs, err, said)
+		}
+	}
+}
+
+// held is zooid migrate switch, which waits at a step as long as the file hang exists, that it makes there, with the id
+// of the process that waits.
 func (z *zooids) held(e *ensemble, dir, hang, step string) *exec.Cmd {
 	wait := func(at, only string) string {
 		if step != at {
 			return ""
 		}
-		return fmt.Sprintf("if %s && mkdir %s.once 2>/dev/null; then touch %s; while test -e %s; do sleep 0.02; done; fi\n",
+		return fmt.Sprintf("if %s && mkdir %s.once 2>/dev/null; then echo $$ >%s; while test -e %s; do sleep 0.02; done; fi\n",
 			only, hang, hang, hang)
 	}
 	// A server that has stopped already is stopped again, by a later try.
@@ -221,11 +270,20 @@ func (z *zooids) held(e *ensemble, dir, hang, step string) *exec.Cmd {
 		fmt.Sprintf("{ echo \"$order\"; cat; } | %s migrate seed %s/zoo$ZOOID_ID.cfg || exit 1\n", z.program, z.dir) +
 		wait(atSeeded, is("plant")+second)
 	alone := fmt.Sprintf("{ test -e %s/pid$ZOOID_ID && kill -0 $(cat %s/pid$ZOOID_ID) 2>/dev/null; }", z.dir, z.dir)
-	start := wait(atStart, "test $ZOOID_ID = 1") + wait(atStarted, "test $ZOOID_ID = 3") +
-		fmt.Sprintf("%s || { %s server %s/zoo$ZOOID_ID.cfg -Dzookeeper.DigestAuthenticationProvider.superDigest=%s >%s/log$ZOOID_ID 2>&1 & echo $! >%s/pid$ZOOID_ID; }",
-			alone, z.program, z.dir, superDigest, z.dir, z.dir)
-	return exec.Command(z.program, "migrate", "switch", "-yes", "-stop", stop, "-seed", seed, "-start", start, e.connect(),
-		dir, z.config(0))
+	// The command of a try that was killed may be at it still. The server doesn't keep the lock.
+	run := fmt.Sprintf("(flock 9; %s || { %s server %s/zoo$ZOOID_ID.cfg -Dzookeeper.DigestAuthenticationProvider.superDigest=%s >%s/log$ZOOID_ID 2>&1 9>&- & echo $! >%s/pid$ZOOID_ID; }) 9>%s/start$ZOOID_ID\n",
+		alone, z.program, z.dir, superDigest, z.dir, z.dir, z.dir)
+	words := []string{"migrate", "switch", "-yes", "-stop", stop}
+	if z.seed {
+		run = wait(atStart, "test $ZOOID_ID = 1") + wait(atStarted, "test $ZOOID_ID = 3") + run
+		words = append(words, "-seed", seed)
+	} else {
+		if step == atMake {
+			run = fmt.Sprintf("while test -e %s; do sleep 0.02; done\n", hang) + run
+		}
+		run = wait(atStart, "true") + run + wait(atStarted, "true")
+	}
+	return exec.Command(z.program, append(words, "-start", run, e.connect(), dir, z.config(0))...)
 }
 
 // undo runs zooid migrate switch -undo. The servers that it says are released are emptied by hand.
@@ -235,8 +293,11 @@ func (z *zooids) undo(e *ensemble, dir string, released ...int) {
 	var out []byte
 	if !awaited(func() (done bool) { // the commands of the try that was killed may be at it still
 		var err error
-		out, err = exec.Command(z.program, "migrate", "switch", "-undo", "-seed",
-			fmt.Sprintf("%s migrate seed %s/zoo$ZOOID_ID.cfg", z.program, z.dir), e.connect(), dir, z.config(0)).CombinedOutput()
+		words := []string{"migrate", "switch", "-undo"}
+		if z.seed {
+			words = append(words, "-seed", fmt.Sprintf("%s migrate seed %s/zoo$ZOOID_ID.cfg", z.program, z.dir))
+		}
+		out, err = exec.Command(z.program, append(words, e.connect(), dir, z.config(0))...).CombinedOutput()
 		return err == nil || !strings.Contains(string(out), "another process holds")
 	}) || !strings.Contains(string(out), "undid the try") {
 		t.Errorf("-undo:\n%s", out)
@@ -390,8 +451,6 @@ func switchBegunThere(t *testing.T, version string) {
 	told.await(100)
 	cmd := z.held(e, filepath.Join(t.TempDir(), "copy"), filepath.Join(t.TempDir(), "hang"), "")
 	cmd.Args = slices.DeleteFunc(cmd.Args, func(word string) bool { return word == "-yes" })
-	at := slices.Index(cmd.Args, "-seed")
-	cmd.Args = slices.Delete(cmd.Args, at, at+2)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

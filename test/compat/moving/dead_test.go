@@ -21,9 +21,6 @@ func switchBesideDeadServer(t *testing.T, version string) {
 	e := startEnsemble(t, version)
 	z := newZooids(t, zooid(t), quickLimits)
 	z.seed = true
-	for _, s := range e.servers { // so that each has a log
-		e.awaitServing(s)
-	}
 	told := startWriter(t, slices.Concat(strings.Split(e.connect(), ","), z.addrs))
 	told.await(50)
 	dead := e.leader()

@@ -63,9 +63,6 @@ func (w walled) try(t *testing.T, program, version string) {
 	z := newZooids(t, program, quickLimits)
 	z.seed = true
 	told := startWriter(t, append(strings.Split(e.connect(), ","), z.addrs...))
-	for _, s := range e.servers {
-		e.awaitServing(s)
-	}
 	told.await(50)
 	dir, hang := filepath.Join(t.TempDir(), "copy"), filepath.Join(t.TempDir(), "hang")
 	step := map[string]string{upAgain: atSeeded, upAndDown: atSeeded, upMuch: atRelease}[w.then]

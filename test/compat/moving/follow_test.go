@@ -60,7 +60,7 @@ func startNumbered(t *testing.T, version string, first, n int, lines string, opt
 	return e
 }
 
-// begin makes an ensemble's configuration, starts its servers, and waits until they serve.
+// begin makes an ensemble's configuration, starts its servers, and waits until all of them serve.
 func (e *ensemble) begin(n int, lines string) {
 	t, first := e.t, e.first
 	t.Helper()
@@ -98,6 +98,9 @@ func (e *ensemble) begin(n int, lines string) {
 		e.start(i)
 	}
 	e.await()
+	for _, s := range e.servers { // one that joins later has no log yet, and isn't proved to have stopped
+		e.awaitServing(s)
+	}
 }
 
 // start starts a server, again if need be.

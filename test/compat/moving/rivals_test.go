@@ -18,9 +18,6 @@ func TestTwoSwitches(t *testing.T) { withEach(t, tried(both, "3.9.5"), twoSwitch
 func twoSwitches(t *testing.T, version string) {
 	e := startEnsemble(t, version)
 	z := newZooids(t, zooid(t), quickLimits)
-	for _, s := range e.servers { // so that each has a log
-		e.awaitServing(s)
-	}
 	told := startWriter(t, slices.Concat(strings.Split(e.connect(), ","), z.addrs))
 	told.await(50)
 	operators := z.twoOperators(e)

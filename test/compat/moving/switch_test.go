@@ -280,15 +280,27 @@ func (z *zooids) takeOverBy(e *ensemble, dir, stop string) string {
 }
 
 // serveAlone checks that no server of Apache runs beside those of Zooid that have been started, that these acknowledge
-// so many more writes, and that they have what clients were told.
+// so many more writes, and that they have what clients were told. Without -seed, the others join the first.
 func (z *zooids) serveAlone(e *ensemble, told *writer, writes int) {
 	z.t.Helper()
 	for i := range z.servers {
-		z.adopt(i)
+		if z.seed || i == 0 {
+			z.adopt(i)
+		}
 	}
 	for _, s := range e.servers {
 		if runs(s.cmd.Process.Pid) {
 			z.t.Error("an Apache server runs beside Zooid")
+		}
+	}
+	if !z.seed {
+		told.await(writes)
+		z.join(1)
+		z.join(2)
+		for i := range z.servers {
+			if z.cluster(i) != z.cluster(0) {
+				z.t.Errorf("server %d serves another tree than server 1", i+1)
+			}
 		}
 	}
 	told.await(writes)
