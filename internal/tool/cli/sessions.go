@@ -39,7 +39,7 @@ func runSessionList(ctx context.Context, s *shell, a *args) error {
 		if dumpErr == nil {
 			addEphemerals(sessions, dump)
 		}
-		if err = errors.Join(err, dumpErr); err != nil {
+		if err = cmp.Or(err, dumpErr); err != nil {
 			failed = err
 			s.out.Messagef("session list: %v", err)
 		}

@@ -583,7 +583,7 @@ func (o *overview) judge(alone bool) int {
 	}
 	o.Hints = append(o.Hints, o.votersNotAsked()...)
 	if slices.ContainsFunc(o.Servers, func(r *serverRow) bool { return strings.HasPrefix(r.State, "no answer: ") }) {
-		o.Hints = append(o.Hints, "start what doesn't run; on its machine, run zooid doctor zoo.cfg to find out what keeps it from running")
+		o.Hints = append(o.Hints, "start what doesn't run; zooid doctor zoo.cfg, on its machine, finds what keeps it from running")
 	}
 	told := lead == nil || lead.voters > 0
 	o.Summary = summary(lead, alone, told, serving, voters)
