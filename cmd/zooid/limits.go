@@ -46,5 +46,6 @@ func runOfShell(command string, subcommands []string, usage string, args []strin
 		fmt.Fprint(stderr, usage)
 		return 2
 	}
-	return cli.Main(command, slices.Insert(slices.Clone(args), at, command), cli.Streams{Out: stdout, Err: stderr}, versionText())
+	args = slices.Insert(slices.Clone(args), at, command)
+	return cli.Main(command, args, cli.Streams{Out: stdout, Err: stderr}, versionText())
 }

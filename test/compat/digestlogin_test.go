@@ -31,9 +31,9 @@ var digestLogins = []struct{ name, options, who string }{
 	{"again", `username="ann" password="swordfish"`, "ann"}, // after all those refusals
 }
 
-// TestDigestLoginFromJava has Apache's Java client log in by SASL DIGEST-MD5 at Apache and at Zooid, which read the same
-// login file, under each setting that decides about clients without a login, and compares who they are and what they
-// may do.
+// TestDigestLoginFromJava has Apache's Java client log in by SASL DIGEST-MD5 at Apache and at Zooid, which read the
+// same login file, under each setting that decides about clients without a login, and compares who they are and what
+// they may do.
 func TestDigestLoginFromJava(t *testing.T) {
 	reference, subject := programs(t)
 	dir := t.TempDir()
@@ -76,7 +76,8 @@ func TestDigestLoginFromJava(t *testing.T) {
 				s := launched(t, p, opts)
 				ctx, cancel := context.WithTimeout(t.Context(), shellPatience)
 				defer cancel()
-				out, err := exec.CommandContext(ctx, argv[0], slices.Concat(argv[1:], []string{s.Addr}, sections)...).CombinedOutput()
+				args := slices.Concat(argv[1:], []string{s.Addr}, sections)
+				out, err := exec.CommandContext(ctx, argv[0], args...).CombinedOutput()
 				if said[i] = string(out); err != nil {
 					t.Fatalf("the client at %s: %v\n%s\nthe server's log ends:\n%s", p.Name, err, out, s.logEnd())
 				}
