@@ -33,9 +33,7 @@ zoo.cfg' there. It never overwrites a file.
   -at PATH           where each server will find its folder, such as /etc/zooid; without it
                      it is found beside zoo.cfg, wherever that is
   -add ID            write the folder of one more server for the ensemble in DIRECTORY, with
-                     the secret, the server lines and a certificate from DIRECTORY/ca, and
-                     add it to DIRECTORY/client/profile. It needs the folder of one of the
-                     servers, and prints what to do next
+                     the others' secret and lines, and add it to DIRECTORY/client/profile
 `
 
 // dirDefault is the directory that init writes to by default.
@@ -105,19 +103,16 @@ func addServer(o setup.Options, id int, tls bool, stdout, stderr io.Writer) int 
 		return 1
 	}
 	shell := "zooid cli -server " + a.Others + " -auth SCHEME:CREDENTIAL"
-	clients := "the servers that clients know"
 	if a.TLS {
 		adviseNames(&o, stdout)
-		clients += fmt.Sprintf("; %s has it already", setup.ProfileFile(o.Dir))
 		shell = fmt.Sprintf("ZOOID_CONFIG=%s zooid cli -profile %s", setup.ProfileFile(o.Dir), setup.ProfileName)
 	}
 	fmt.Fprintf(stdout, `wrote %s
 1. copy it to its machine, readable by its user only; make your changes of the others' zoo.cfg in it, too
-2. run in it: zooid doctor zoo.cfg && zooid server zoo.cfg
-   the server follows without a vote, and serves clients
+2. run in it: zooid doctor zoo.cfg && zooid server zoo.cfg; it follows without a vote
 3. give it a vote, as the superuser (the servers need reconfigEnabled=true):
    %s reconfig -add '%s'
-4. add it to %s
-`, a.Folder, shell, a.Line, clients)
+4. add it to the servers that clients know
+`, a.Folder, shell, a.Line)
 	return 0
 }
