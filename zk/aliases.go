@@ -4,8 +4,10 @@ import "github.com/zooid-project/zooid/jute"
 
 // The protocol's types are those of package jute, so that a program imports this package alone.
 type (
-	// A Stat is a znode's metadata: Czxid, Version, EphemeralOwner, NumChildren and so on. Its times are in
-	// milliseconds since 1970; see Time.
+	// A Stat is a znode's metadata. Its fields are Czxid, Mzxid and Pzxid, the zxids of its creation, of its last change,
+	// and of the last change of its children; Ctime and Mtime, in milliseconds since 1970 (see Time); Version, Cversion
+	// and Aversion, which count the changes of its data, children and ACL; EphemeralOwner, the session that an ephemeral
+	// znode ends with, else 0; DataLength; and NumChildren.
 	Stat = jute.Stat
 
 	// An ACL is one entry of an access control list: Perms for ID. OpenACL, CreatorACL and DigestACL return whole lists.
@@ -14,19 +16,21 @@ type (
 	// An ID is an identity: a Scheme and the ID in it.
 	ID = jute.ID
 
-	// A Perm is a set of permissions, printed as letters such as "cdrwa".
+	// A Perm is a set of permissions, such as PermRead|PermWrite, printed as letters such as "rw".
 	Perm = jute.Perm
 
-	// A CreateMode says what kind of znode to create.
+	// A CreateMode says what kind of znode to create: ModePersistent, ModeEphemeral, ModePersistentSequential,
+	// ModeEphemeralSequential, ModeContainer, or one with a TTL.
 	CreateMode = jute.CreateMode
 
-	// An EventType says what happened to a watched path.
+	// An EventType says what happened to a watched path: EventNodeCreated, EventNodeDeleted, EventNodeDataChanged,
+	// EventNodeChildrenChanged or EventResync.
 	EventType = jute.EventType
 
-	// A WatcherType says which watches to check or remove.
+	// A WatcherType says which watches to check or remove: WatcherAny, WatcherData and so on.
 	WatcherType = jute.WatcherType
 
-	// An AddWatchMode says what AddWatch covers.
+	// An AddWatchMode says what AddWatch covers: AddWatchPersistent a znode, AddWatchPersistentRecursive a subtree.
 	AddWatchMode = jute.AddWatchMode
 
 	// A MultiOp is one operation of a Multi or MultiRead. CreateOp, DeleteOp, GetOp and the other functions named after

@@ -113,3 +113,12 @@ func BenchmarkPipelinedGet(b *testing.B) {
 		window = window[:0]
 	}
 }
+
+// BenchmarkUnusedHooks measures what each call pays for hooks that it doesn't have.
+func BenchmarkUnusedHooks(b *testing.B) {
+	s, k := &session{}, new(call)
+	for b.Loop() {
+		s.observe(b.Context(), k)
+		s.ended(k, true, nil)
+	}
+}

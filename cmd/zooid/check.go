@@ -48,7 +48,7 @@ func runCheck(args []string, stdout, stderr io.Writer) int {
 	quiesced := flags.Bool("quiesced", false, "the run ended at rest: every event must have come")
 	slack := flags.Duration("expiry-slack", 0, "a session without client must end this long after its timeout; 0 doesn't check")
 	delivery := flags.Duration("delivery-max", 0,
-		"replies were recorded at most this long after servers sent them: judge by it when ended sessions were answered")
+		"judge by this when an ended session was answered:\nreplies were recorded at most this long after servers sent them")
 	limit := flags.Int("max", 20, "print at most this many violations")
 	var help strings.Builder
 	help.WriteString(checkHelp)

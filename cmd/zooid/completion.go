@@ -86,7 +86,7 @@ func filledIn(script, at, form string, shell map[string][]string) string {
 // as the shell's help lists them.
 func shellWords() (map[string][]string, error) {
 	var out, errs bytes.Buffer
-	if code := cli.Main([]string{"-o", "json", "help"}, cli.Streams{Out: &out, Err: &errs}, ""); code != 0 {
+	if code := cli.Main("cli", []string{"-o", "json", "help"}, cli.Streams{Out: &out, Err: &errs}, ""); code != 0 {
 		return nil, fmt.Errorf("ask the shell for its commands: %s", errs.String())
 	}
 	words := map[string][]string{}

@@ -13,7 +13,8 @@ import (
 	"github.com/zooid-project/zooid/internal/tool/setup"
 )
 
-const initHelp = `usage: zooid init [-dir DIRECTORY] [-tls] [-client-port PORT] [-at PATH] [-servers HOST,…] [HOST[:PORT[:PORT]]…]
+const initHelp = `usage: zooid init [-dir DIRECTORY] [-tls] [-client-port PORT] [-at PATH]
+                  [-servers HOST,…] [HOST[:PORT[:PORT]]…]
        zooid init -add ID [-dir DIRECTORY] [-client-port PORT] [-at PATH] HOST[:PORT[:PORT]]
 
 Writes the files of new servers, each server's into DIRECTORY/ID: a zoo.cfg with
@@ -32,8 +33,7 @@ zoo.cfg' there. It never overwrites a file.
   -at PATH           where each server will find its folder, such as /etc/zooid; without it
                      it is found beside zoo.cfg, wherever that is
   -add ID            write the folder of one more server for the ensemble in DIRECTORY, with
-                     the secret, the server lines and a certificate from DIRECTORY/ca. It
-                     needs the folder of one of the servers, and prints what to do next
+                     the others' secret and lines, and add it to DIRECTORY/client/profile
 `
 
 // dirDefault is the directory that init writes to by default.
@@ -79,14 +79,14 @@ func runInit(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stdout, "start it: zooid server %s\n", filepath.Join(folders[0], "zoo.cfg"))
 		return 0
 	}
-	fmt.Fprintln(stdout, "copy each server's folder to its machine, readable for its user alone, and run in it: zooid doctor zoo.cfg && zooid server zoo.cfg")
+	fmt.Fprintln(stdout, "copy each server's folder to its machine, readable by its user only, and run in it:\n  zooid doctor zoo.cfg && zooid server zoo.cfg")
 	return 0
 }
 
 // adviseNames says which servers Java's clients may refuse.
 func adviseNames(o *setup.Options, stdout io.Writer) {
 	if addresses := o.Addresses(); len(addresses) > 0 {
-		fmt.Fprintf(stdout, "give the names of hosts instead of %s if DNS has them: Java's clients look up an address's name, and refuse a certificate without it\n",
+		fmt.Fprintf(stdout, "give host names instead of %s if DNS has them: Java's clients look up the name of an address,\nand refuse a certificate without it\n",
 			strings.Join(addresses, ", "))
 	}
 }
@@ -108,8 +108,8 @@ func addServer(o setup.Options, id int, tls bool, stdout, stderr io.Writer) int 
 		shell = fmt.Sprintf("ZOOID_CONFIG=%s zooid cli -profile %s", setup.ProfileFile(o.Dir), setup.ProfileName)
 	}
 	fmt.Fprintf(stdout, `wrote %s
-1. copy it to its machine, readable for its user alone; what you have changed in the others' zoo.cfg, change in it too
-2. run in it: zooid doctor zoo.cfg && zooid server zoo.cfg; the server follows without a vote, and serves clients
+1. copy it to its machine, readable by its user only; make your changes of the others' zoo.cfg in it, too
+2. run in it: zooid doctor zoo.cfg && zooid server zoo.cfg; it follows without a vote
 3. give it a vote, as the superuser (the servers need reconfigEnabled=true):
    %s reconfig -add '%s'
 4. add it to the servers that clients know

@@ -27,7 +27,7 @@ applies (limits.connection, limits.address, limits.identity, limits.path).
 
   zooid limits -server zk1:2181 -auth digest:super:PASSWORD set /app requests=5000 children=10000
 
-The flags are those of zooid cli limits …, such as -profile; they may also stand behind the command.
+The flags are those of zooid cli, such as -profile; they may also follow the command.
 `
 
 // runLimits runs the shell's limits commands.
@@ -46,5 +46,6 @@ func runOfShell(command string, subcommands []string, usage string, args []strin
 		fmt.Fprint(stderr, usage)
 		return 2
 	}
-	return cli.Main(slices.Insert(slices.Clone(args), at, command), cli.Streams{Out: stdout, Err: stderr}, versionText())
+	args = slices.Insert(slices.Clone(args), at, command)
+	return cli.Main(command, args, cli.Streams{Out: stdout, Err: stderr}, versionText())
 }

@@ -114,5 +114,5 @@ func usage(w io.Writer) {
 }
 
 func runCLI(args []string, stdout, stderr io.Writer) int {
-	return cli.Main(args, cli.Streams{In: os.Stdin, Out: stdout, Err: stderr}, versionText())
+	return cli.Main("cli", args, cli.Streams{In: os.Stdin, Out: stdout, Err: stderr}, versionText())
 }

@@ -19,7 +19,7 @@ who may do what below a path, in addition to the ACLs there. Each rule is a line
 
   zooid policy -server zk1:2181 -auth digest:super:PASSWORD set FILE
 
-The flags are those of zooid cli policy …, such as -profile; they may also stand behind the command.
+The flags are those of zooid cli, such as -profile; they may also follow the command.
 `
 
 // runPolicy runs the shell's policy commands.

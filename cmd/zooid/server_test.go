@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // TestCommandLine runs what doesn't start anything.
@@ -24,6 +25,8 @@ func TestCommandLine(t *testing.T) {
 		{"entrypoint -x", 2, "zooid entrypoint: "}, {"entrypoint --version", 0, "protocol"},
 		{"bench", 2, "hint: zooid bench -h tells more"},
 		{"help cli ls", 0, "print the names of a znode's children"},
+		{"cli -nosuch", 2, "zooid cli: there is no flag -nosuch"},
+		{"limits -nosuch list", 2, "zooid limits: there is no flag -nosuch"},
 	} {
 		var out bytes.Buffer
 		code := run(strings.Fields(c.args), &out, &out)
@@ -44,6 +47,31 @@ func TestHelpColumns(t *testing.T) {
 			regexp.QuoteMeta(c.about) + `$`)
 		if !line.MatchString(out.String()) {
 			t.Errorf("%s has no such line in\n%s", c.name, out.String())
+		}
+	}
+}
+
+// TestHelpFits: no line of a help text is wider than a usual terminal: of zooid, its commands and those of the shell.
+func TestHelpFits(t *testing.T) {
+	const columns = 100
+	topics := []string{"help", "cli help", "cli --help"}
+	for _, c := range commands() {
+		topics = append(topics, "help "+c.name)
+	}
+	words, err := shellWords()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for word := range words {
+		topics = append(topics, "cli help "+word)
+	}
+	for _, topic := range topics {
+		var out bytes.Buffer
+		run(strings.Fields(topic), &out, &out)
+		for line := range strings.Lines(out.String()) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > columns {
+				t.Errorf("zooid %s: a line has %d columns, more than %d: %s", topic, n, columns, line)
+			}
 		}
 	}
 }

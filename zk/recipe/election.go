@@ -30,8 +30,8 @@ func NewElection(sessions *zk.Sessions, path string, opt Options) *Election {
 // Run takes part in the election and calls lead when this client leads. It returns only in the cases below. lead must
 // return soon after its context has ended. If the session has expired, the next leader doesn't wait for it. The context
 // ends when ctx ends, or when it is uncertain whether this client still leads; its cause is then ErrSuspended or
-// ErrLost. In the uncertain case, Run waits for lead to return, takes part again, and calls lead again when this client
-// leads.
+// ErrLost. In the uncertain case, Run waits for lead to return, whose error doesn't count, takes part again, and calls
+// lead again when this client leads.
 //
 // If lead returns before its context has ended, Run resigns and returns lead's error. To lead again, call Run again.
 // Run also returns when ctx ends, when the zk.Sessions is closed, and when the server refuses a request that Run needs.

@@ -21,8 +21,8 @@ scenarios:
 
 const helpExamples = `
 examples:
-  zooid bench get                                  16 connections, 16 requests outstanding on each, 10 s
-  zooid bench get set -conns 1 -depth 1            the latency of one client that waits for each reply
+  zooid bench get                                  16 connections, 16 requests on each, for 10 s
+  zooid bench get set -conns 1 -depth 1            latency of a client that waits for each reply
   zooid bench mixed -reads 90 -pid 4711            also the server's CPU time and memory
   zooid bench set -rate 20000 -time 1m             open loop: latency at 20 000 writes a second
   zooid bench sessions -keys 10000 -time 60s       10 000 idle sessions: memory and pings

@@ -113,7 +113,7 @@ func ownCommands() []command {
 	copyFlags := []flag{noACLFlag}
 	top := command{
 		usage: "[-n rounds] [-i interval] [-k keys] [-bytes] [host[:port]]", max: 1,
-		about:   "show how servers do; with an admin server's host (port 8080), what its clients ask for most",
+		about:   "show how servers do; of an admin server's host, what its clients ask for most",
 		offline: true, run: runTop,
 		flags: []flag{
 			{"n", "rounds", "how many times (on a terminal until Ctrl-C, else once)"},

@@ -214,8 +214,8 @@ func zkCliText(code zk.Code, e *zk.Error) string {
 }
 
 // reconfigRights explains which identities may change the membership.
-const reconfigRights = `it needs the write permission on /zookeeper/config: setAcl grants it, and addauth takes it up. By
-default only a super user has it: zooid digest super:PASSWORD prints what the servers need as
+const reconfigRights = `it needs the write permission on /zookeeper/config: setAcl grants it, and addauth takes it up.
+By default only a superuser has it: zooid digest super:PASSWORD prints what the servers need as
 DigestAuthenticationProvider.superDigest; then addauth digest super:PASSWORD`
 
 // codeHint says what to do next about a code.

@@ -39,7 +39,8 @@ func TestFullDisk(t *testing.T) {
 		{nil, "ls /"}, {nil, "ls /\nquit\n"},
 	} {
 		var errs bytes.Buffer
-		code := Main(append(at[:2:2], c.words...), Streams{In: strings.NewReader(c.input), Out: full(t), Err: &errs}, "TEST")
+		streams := Streams{In: strings.NewReader(c.input), Out: full(t), Err: &errs}
+		code := Main("cli", append(at[:2:2], c.words...), streams, "TEST")
 		if code == 0 || !strings.Contains(errs.String(), "no space left on device") {
 			t.Errorf("%q with %q: exit code %d, %q", c.words, c.input, code, errs.String())
 		}

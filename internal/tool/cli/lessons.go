@@ -113,7 +113,7 @@ func lessons() map[string]lesson {
 			"Events are printed between commands, also while you type. watch follows changes more\nreadably.", []string{"addWatch /app", "addWatch -m PERSISTENT /app/config"},
 		},
 		"addauth": {
-			"The identity counts until the session ends. It isn't kept in the history. A token may be in a file: bearer @FILE.",
+			"The identity counts until the session ends. It isn't kept in the history.\nA token may be in a file: bearer @FILE.",
 			[]string{"addauth digest alice:secret", "addauth bearer @/run/token"},
 		},
 		"connect": {"Watches and ephemeral znodes of the old session go with it.", []string{"connect", "connect zk1:2181,zk2:2181/app"}},
@@ -152,7 +152,7 @@ func lessons() map[string]lesson {
 		"mv": {placesText + "\nMore than 1000 znodes, or another ensemble, take steps: copy, compare, delete.\nEphemeral znodes, quotas and the counters of sequential znodes can't be moved; containers\nand znodes with a TTL become persistent.",
 			[]string{"mv /app /old/app", "mv -resume /app zk9:2181/app"}},
 		"reconfig": {
-			"Needs reconfigEnabled=true on the servers; " + reconfigRights + ".\nconfig shows the membership.",
+			"Needs reconfigEnabled=true on the servers;\n" + reconfigRights + ".\nconfig shows the membership.",
 			[]string{"reconfig -remove 3", `reconfig -add "server.4=zk4:2888:3888;2181"`},
 		},
 		"removewatches": {"", []string{"removewatches /app", "removewatches -c /app"}},

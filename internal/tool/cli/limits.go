@@ -39,7 +39,7 @@ func runLimitsGet(ctx context.Context, s *shell, a *args) error {
 	}
 	data, _, err := s.client.Get(ctx, p.Znode())
 	if subtree.Gone(err) {
-		return advice.Errorf("limits set sets some; without, each server's configuration counts", "%s has no limits of its own",
+		return advice.Errorf("limits set sets some; until then, each server's configuration applies", "%s has no limits of its own",
 			p)
 	}
 	if err != nil {
@@ -76,7 +76,7 @@ func runLimitsList(ctx context.Context, s *shell, a *args) error {
 	}
 	s.out.Show(list, func() {
 		if len(list) == 0 {
-			s.out.Notef("no limits are set; each server's configuration counts, and limits set sets some for all servers")
+			s.out.Notef("no limits are set: each server's configuration applies, until limits set sets some for all servers")
 		}
 		for _, l := range list {
 			s.out.Printf("%s %s\n", s.out.Name(l.Of), l.Limits)

@@ -79,18 +79,19 @@ type Streams struct {
 	Out, Err io.Writer // results; messages, errors and progress
 }
 
-// Main runs the shell and returns its exit code. version is the output of the command
-// version.
-func Main(arguments []string, io Streams, version string) int {
+// Main runs the shell and returns its exit code. program is the command of zooid whose
+// arguments these are: cli, or one that is a command of the shell. version is the output of
+// the command version.
+func Main(program string, arguments []string, io Streams, version string) int {
 	opt, words, err := parseOptions(arguments)
 	if err != nil {
-		screen.New(io.Out, io.Err).Errf("zooid cli: %s\n  hint: zooid cli --help tells the flags\n",
-			terminal.OneLine(plainText(err)))
+		screen.New(io.Out, io.Err).Errf("zooid %s: %s\n  hint: zooid cli --help tells the flags\n",
+			program, terminal.OneLine(plainText(err)))
 		return exitUsage
 	}
 	if opt == nil {
 		if err := printHelp(io.Out); err != nil {
-			screen.New(io.Out, io.Err).Errf("zooid cli: print the help: %v\n", err)
+			screen.New(io.Out, io.Err).Errf("zooid %s: print the help: %v\n", program, err)
 			return exitFailed
 		}
 		return 0

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/internal/tool/cli/screen"
 	"github.com/zooid-project/zooid/zk"
 )
@@ -20,7 +21,7 @@ import (
 // code; input is its standard input.
 func once(input string, arguments ...string) (out, errs string, code int) {
 	var o, e bytes.Buffer
-	code = Main(arguments, Streams{In: strings.NewReader(input), Out: &o, Err: &e}, "TEST")
+	code = Main("cli", arguments, Streams{In: strings.NewReader(input), Out: &o, Err: &e}, "TEST")
 	return o.String(), e.String(), code
 }
 
@@ -88,6 +89,16 @@ func TestExitCodes(t *testing.T) {
 			t.Errorf("%.80q with %.40q: code %d, want %d; printed %q and %q, want %q and %q", c.arguments, c.input, code, c.code,
 				out, errs, c.out, c.err)
 		}
+	}
+}
+
+// TestSessionListRefused: where no server tells its sessions, no table begins.
+func TestSessionListRefused(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t, func(o *server.Options) { o.FourLetterWords = []string{"srvr"} })[0]
+	out, errs, code := once("", "-server", addr, "session", "list")
+	if code != exitFailed || out != "" || !strings.Contains(errs, "4lw.commands.whitelist") {
+		t.Errorf("exit %d, printed %q and %q", code, out, errs)
 	}
 }
 
@@ -163,7 +174,7 @@ func TestWatchLive(t *testing.T) {
 	r, w := io.Pipe()
 	go func() {
 		w.CloseWithError(fmt.Errorf("exit code %d",
-			Main([]string{"-server", address, "-o", "json", "watch", "-r", "-d", "-n", "3", "-t", "1m", "/w"},
+			Main("cli", []string{"-server", address, "-o", "json", "watch", "-r", "-d", "-n", "3", "-t", "1m", "/w"},
 				Streams{Out: w, Err: io.Discard}, "TEST")))
 	}()
 	// The watch is there when changes reach it: they are made until it ends.

@@ -43,7 +43,7 @@ func runPolicyGet(ctx context.Context, s *shell, a *args) error {
 		return err
 	}
 	if text == nil {
-		return advice.Errorf("policy set sets one; ACLs alone count without", "there is no policy")
+		return advice.Errorf("policy set sets one; until then, only ACLs decide", "there is no policy")
 	}
 	if _, err := policy.Parse(text); err != nil {
 		s.out.Notef("it can't be read and is not in force: %v", err)

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/zooid-project/zooid/internal/tool/cli/screen"
 )
@@ -62,7 +63,10 @@ func runHelp(_ context.Context, s *shell, a *args) error {
 	}
 	s.out.Show(c.toJSON(), func() {
 		s.out.Printf("%s\n\n", c.about)
-		c.printUsage(s.out.W)
+		var usage strings.Builder
+		c.printUsage(&usage)
+		synopsis, flags, _ := strings.Cut(usage.String(), "\n")
+		s.out.Printf("%s\n%s", folded(synopsis), flags)
 		if names := aliasesOf(c.name); names != nil {
 			s.out.Printf("\nAlso: %s\n", strings.Join(names, ", "))
 		}
@@ -79,6 +83,28 @@ func runHelp(_ context.Context, s *shell, a *args) error {
 	})
 	return nil
 }
+
+// folded breaks a line before the words at which it would pass helpColumns.
+func folded(line string) string {
+	var b strings.Builder
+	column := 0
+	for i, word := range strings.Split(line, " ") {
+		n := utf8.RuneCountInString(word) + 1
+		switch {
+		case i > 0 && column+n > helpColumns:
+			b.WriteString("\n    ")
+			column = len("    ")
+		case i > 0:
+			b.WriteByte(' ')
+		}
+		b.WriteString(word)
+		column += n
+	}
+	return b.String()
+}
+
+// helpColumns is the width of the help texts.
+const helpColumns = 100
 
 // printGuide prints help's text about a word that is not a command.
 func (s *shell) printGuide(name string) error {

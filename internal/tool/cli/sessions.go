@@ -39,7 +39,7 @@ func runSessionList(ctx context.Context, s *shell, a *args) error {
 		if dumpErr == nil {
 			addEphemerals(sessions, dump)
 		}
-		if err = errors.Join(err, dumpErr); err != nil {
+		if err = cmp.Or(err, dumpErr); err != nil {
 			failed = err
 			s.out.Messagef("session list: %v", err)
 		}
@@ -49,7 +49,7 @@ func runSessionList(ctx context.Context, s *shell, a *args) error {
 	if s.client != nil {
 		mine = screen.Hex(s.client.Session().ID)
 	}
-	if !s.out.JSON {
+	if !s.out.JSON && (failed == nil || len(list) > 0) {
 		s.out.Row("%-20s %9s %7s  %-22s %-22s %s", "SESSION", "TIMEOUT", "QUEUED", "CLIENT", "SERVER", "EPHEMERALS")
 	}
 	for _, one := range list {

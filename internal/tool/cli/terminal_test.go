@@ -27,7 +27,7 @@ const shellArguments = "ZOOID_TEST_SHELL"
 
 func TestMain(m *testing.M) {
 	if arguments, ok := os.LookupEnv(shellArguments); ok {
-		os.Exit(Main(strings.Fields(arguments), Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, "TEST"))
+		os.Exit(Main("cli", strings.Fields(arguments), Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, "TEST"))
 	}
 	os.Exit(m.Run())
 }

@@ -173,7 +173,7 @@ func TestGetIsExact(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out, errs bytes.Buffer
-		if code := Main([]string{"-server", addr, "get", path}, Streams{Out: &out, Err: &errs}, ""); code != 0 {
+		if code := Main("cli", []string{"-server", addr, "get", path}, Streams{Out: &out, Err: &errs}, ""); code != 0 {
 			t.Fatalf("get %s: exit code %d: %s", path, code, errs.String())
 		}
 		if !bytes.Equal(out.Bytes(), data) {

@@ -197,7 +197,7 @@ func TestWaitIsTold(t *testing.T) {
 		_, _ = io.Copy(c, server)
 	})
 	var out strings.Builder
-	code := Main([]string{"-server", shut, "-timeout", "3600000", "ls", "/"},
+	code := Main("cli", []string{"-server", shut, "-timeout", "3600000", "ls", "/"},
 		Streams{In: strings.NewReader(""), Out: &out, Err: errs}, "TEST")
 	if code != 0 || out.String() != "[zookeeper]\n" || !strings.HasPrefix(errs.text.String(), "no connection to "+shut) {
 		t.Errorf("exit code %d: %s%s", code, &out, &errs.text)

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"bytes"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -191,6 +192,28 @@ func connectString(dir string) (string, error) {
 	return values[ProfileName+".server"], err
 }
 
+// addToClients adds a server to those in the files that init has written for the superuser's clients, if there are any.
+func addToClients(dir, address string) error {
+	connect, err := connectString(dir)
+	if err != nil || connect == "" || slices.Contains(strings.Split(connect, ","), address) {
+		return err
+	}
+	for _, name := range []string{profileFile, propertiesFile} {
+		file := filepath.Join(dir, "client", name)
+		text, err := readBounded(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		text = bytes.ReplaceAll(text, []byte(connect+"\n"), []byte(connect+","+address+"\n"))
+		if err := os.WriteFile(file, text, 0o644); err != nil { // a file that is there keeps its mode
+			return err
+		}
+	}
+	return nil
+}
+
 // Revoke revokes the certificates of who, or the one with a serial number or in a file, whose path has a slash, by a
 // new revocation list. It returns those that it has revoked, and the file of the list.
 func Revoke(dir, who string, now time.Time) (revoked []Certificate, list string, err error) {
@@ -322,10 +345,11 @@ func (r *register) describe(cert *x509.Certificate, super []string) Certificate 
 	return c
 }
 
-// The file that init and Issue write for zooid's own tools, and the profile in it.
+// The files that init and Issue write for zooid's own tools, with a profile, and for Java's clients.
 const (
-	profileFile = "profile"
-	ProfileName = "ensemble"
+	profileFile    = "profile"
+	ProfileName    = "ensemble"
+	propertiesFile = "client.properties" // for Java's clients
 )
 
 // ProfileFile returns the file with the superuser's profile that init has written into dir.
@@ -346,5 +370,5 @@ func clientFiles(own, text, connect string) []file {
 	properties := "# For Java's clients and zooid cli -client-configuration, in this folder. Connect to " + to + "\n" +
 		"zookeeper.client.secure=true\nzookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty\n" +
 		"zookeeper.ssl.keyStore.location=" + own + "\nzookeeper.ssl.trustStore.location=ca.pem\n"
-	return []file{{own, text, 0o600}, {"client.properties", properties, 0o644}, {profileFile, profile, 0o644}}
+	return []file{{own, text, 0o600}, {propertiesFile, properties, 0o644}, {profileFile, profile, 0o644}}
 }

@@ -26,7 +26,7 @@ type Added struct {
 
 // Add writes the folder DIR/ID of one more server of the ensemble in o.Dir, which o.Hosts names. The other servers'
 // lines and secret come from those of their folders that exist; the new server's zoo.cfg and certificate are the same
-// as Write's.
+// as Write's. With TLS, the files in DIR/client name the new server, too.
 func Add(o Options, id int) (a Added, err error) {
 	if len(o.Hosts) != 1 {
 		return a, fmt.Errorf("add server %d: want one host, there are %d", id, len(o.Hosts))
@@ -49,7 +49,12 @@ func Add(o Options, id int) (a Added, err error) {
 	if err := checkHost(s.host); err != nil {
 		return a, err
 	}
-	return a, change(o.Dir, o.Now, func(r *register) error { return o.writeServer(&s, all, e.secret, r) })
+	return a, change(o.Dir, o.Now, func(r *register) error {
+		if err := o.writeServer(&s, all, e.secret, r); err != nil {
+			return err
+		}
+		return addToClients(o.Dir, net.JoinHostPort(s.host, strconv.Itoa(s.ports.Client)))
+	})
 }
 
 // An ensemble is read from the folders of servers.

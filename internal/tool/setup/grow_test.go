@@ -57,6 +57,13 @@ func TestAdd(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(four.Folder, "server.pem")); (err == nil) != tls {
 			t.Errorf("the certificate: %v", err)
 		}
+		if connect, err := connectString(dir); tls && (err != nil || connect != "a:2345,b:2345,[fd00::3]:2345,d:2345,e:99") {
+			t.Errorf("the clients' servers are %q, %v", connect, err)
+		}
+		text, _ := os.ReadFile(filepath.Join(dir, "client", propertiesFile))
+		if tls && !strings.Contains(string(text), "Connect to a:2345,b:2345,[fd00::3]:2345,d:2345,e:99\n") {
+			t.Errorf("Java's clients are told:\n%s", text)
+		}
 		if list, err := List(dir, time.Now()); tls && (err != nil || len(list) != 6 || list[4].Subject != "CN=server 4") {
 			t.Errorf("listed %+v, %v", list, err)
 		}

@@ -83,6 +83,11 @@ func TestSecretsAreTheirs(t *testing.T) {
 			t.Errorf("no line %q in\n%s", line, third)
 		}
 	}
+	for line := range strings.Lines(string(third)) {
+		if len(line) > 101 {
+			t.Errorf("a line has more than 100 columns: %s", line)
+		}
+	}
 }
 
 // TestRefused: what can't be a server is refused before anything is written.

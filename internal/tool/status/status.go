@@ -42,10 +42,10 @@ It uses the four-letter words srvr, which every server answers, and mntr and
 dirs for sessions and disk, which must be allowed by
 4lw.commands.whitelist=mntr,dirs in zoo.cfg.
 
-Of a server that votes and isn't named, and of one whose client port is not in the
-file, the others tell where it takes clients: the one whose file is given, while it runs, by a file in its data directory,
-if status may read that; any by mntr, if that is allowed. Of a file with clientPort
-alone, every server is taken to have that port.
+Where the file doesn't name a voter or its client port, status asks other servers for the
+address: first the server whose file is given, by a file in its data directory, if it runs
+and status may read that file; then the others by mntr, if that is allowed. With clientPort
+alone in the file, every server is assumed to have that port.
 
 Servers that take TLS alone are asked with the key and trust stores that the
 file names, or with the flags of zooid cli: -tls-ca, -tls-cert, -tls-key,
@@ -583,7 +583,7 @@ func (o *overview) judge(alone bool) int {
 	}
 	o.Hints = append(o.Hints, o.votersNotAsked()...)
 	if slices.ContainsFunc(o.Servers, func(r *serverRow) bool { return strings.HasPrefix(r.State, "no answer: ") }) {
-		o.Hints = append(o.Hints, "start what doesn't run; on its machine, run zooid doctor zoo.cfg to find out what keeps it from running")
+		o.Hints = append(o.Hints, "start what doesn't run; zooid doctor zoo.cfg, on its machine, finds what keeps it from running")
 	}
 	told := lead == nil || lead.voters > 0
 	o.Summary = summary(lead, alone, told, serving, voters)
