@@ -32,8 +32,8 @@ without internal/proposals/queue.go "$(first '(p \*Queue) Drop' 'return')"
 without internal/replica/account.go "$(first '(r \*Replica) AccountMemory' 'return memory.Use{}, memory.RefuseNone')"
 without internal/replica/admit.go "$(first '(t \*readBatch) affords' 'return true')" "$(first '(t \*readBatch) isLargeEcho' 'return false')" 's/t\.r\.room\.none\.Load() ||/false ||/'
 # policies, of which there are none
-without internal/tree/policy.go 's/if t\.policy == nil {/if true {/' "$(first '(t \*Tree) grants' 'return true')" \
-	"$(first '(t \*Tree) notePolicy' 'return')" 's/return t\.policy == nil ||/return true ||/'
+without internal/tree/policy.go 's/if a\.policy == nil {/if true {/' "$(first '(a \*Access) grants' 'return true')" \
+	"$(first '(a \*Access) notePolicy' 'return')" 's/return a\.policy == nil ||/return true ||/'
 
 fits
 CGO_ENABLED=0 go build -trimpath -pgo=cmd/zooid/load.pgo -o "$dir/with" ./cmd/zooid

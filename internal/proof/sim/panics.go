@@ -41,8 +41,8 @@ func (p *Plan) drawPanics(r *rand.Rand) {
 // poisonsMax bounds the entries at which servers panic in one World: there is a bound on the decisions.
 const poisonsMax = storage.SkipsMax / 2
 
-// errPoison is the cause of the panics.
-var errPoison = errors.New("sim: the program can't apply this entry")
+// poisonCause is the cause of the panics.
+const poisonCause = "the simulated program can't apply this entry"
 
 // arm chooses the next entry at which servers panic: e, if a fault asks for one and nobody has applied e. All servers
 // have begun: one with an empty disk could join only after the decision, which lacks that server's.
@@ -82,17 +82,17 @@ func (w *World) passed() bool {
 // poisoned panics if the server's program can't apply the entry.
 func (l *life) poisoned(index uint64) {
 	if p := l.w.poisonAt(index); p != nil && p.sound != l.s && !p.mended && index > l.s.soundTo {
-		panic(errPoison)
+		panic(poisonCause)
 	}
 }
 
 // panicked keeps the report of a panic at an entry, as quorum.Panicked does, without the stack.
 func (l *life) panicked(e quorum.Entry, cause any, about string) error {
-	if cause != errPoison {
+	if cause != poisonCause {
 		return quorum.Panicked(l.dir, e, cause, about)
 	}
-	l.dir.KeepReport(storage.Report{Index: e.Index, Term: e.Term, Data: e.Data, Text: errPoison.Error()})
-	return &quorum.PanicError{Index: e.Index, Term: e.Term, Cause: errPoison.Error()}
+	l.dir.KeepReport(storage.Report{Index: e.Index, Term: e.Term, Data: e.Data, Text: poisonCause})
+	return &quorum.PanicError{Index: e.Index, Term: e.Term, Cause: poisonCause}
 }
 
 // passes checks K1 after the server has applied or skipped entries.
@@ -165,7 +165,7 @@ func (s *host) decides(p *poison) {
 	r := &reports[i]
 	s.skips(storage.Skip{
 		Cluster: r.Cluster, Index: r.Index, Term: r.Term, Hash: r.Hash, At: time.UnixMilli(s.wall()).UTC(), By: "operator",
-		Why: errPoison.Error(),
+		Why: poisonCause,
 	})
 }
 

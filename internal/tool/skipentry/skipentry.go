@@ -67,11 +67,11 @@ func (d *Decision) Decide() error {
 	for i := range skips {
 		switch old := &skips[i]; {
 		case old.SamePlace(&skip) && old.Agreed:
-			fmt.Fprintf(d.Out, "entry %d is the last at which this server stopped, and all members have decided to skip it: nothing is left to decide. Start the server. If it stops again, it names the entry, and writes a report if that is a different one: then run this again\n",
+			fmt.Fprintf(d.Out, "all members have decided to skip entry %d: nothing is left to decide. Start the server. If it stops again, it names the entry, and writes a report if that is a different one: then run this again\n",
 				skip.Index)
 			return nil
 		case old.SamePlace(&skip):
-			fmt.Fprintf(d.Out, "this server has already decided to skip entry %d, the last at which it stopped, and waits for the others. Make the same decision on every other server of the ensemble, including observers (SHA-256 %v), and start all: they go on once all have decided\n",
+			fmt.Fprintf(d.Out, "this server has already decided to skip entry %d, and waits for the others. Make the same decision on every other server of the ensemble, including observers (SHA-256 %v), and start all: they go on once all have decided\n",
 				skip.Index, skip.Hash)
 			return nil
 		case old.Index == skip.Index:
