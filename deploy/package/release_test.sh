@@ -279,7 +279,7 @@ if [ -n "$long" ]; then
 			[ "$(installed)" = 0.1.0 ] || fail "dnf took what should be refused ($1): $(installed)"
 		}
 		publish "$new"
-		printf x >>"$(echo "$published"/rpm/zooid-0.2.0-1.*.rpm)"
+		printf x >>"$published/rpm/zooid-0.2.0-1.$(uname -m).rpm"
 		dnf_refuses checksum
 		publish "$new"
 		sed -i 's/<revision>/<revision>1/' "$published/rpm/repodata/repomd.xml"

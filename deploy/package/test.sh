@@ -108,7 +108,10 @@ elif (: <"/dev/tcp/127.0.0.1/2181") 2>/dev/null; then
 fi
 "${alone[@]}" env -i "${environment[@]}" "$(command -v chroot)" --userspec="$owner" "$work/layer" "${entrypoint[@]}" "${command[@]}" >"$work/server.log" 2>&1 &
 server=$!
-for _ in $(seq 300); do grep -q msg=serving "$work/server.log" && break; sleep 0.1; done
+for _ in $(seq 1800); do # while others make networks, the kernel may take long
+	! grep -q msg=serving "$work/server.log" && kill -0 $server 2>/dev/null || break
+	sleep 0.1
+done
 grep -q msg=serving "$work/server.log" || { cat "$work/server.log"; fail "the image's server doesn't serve"; }
 [ ${#alone[@]} = 0 ] || within=(nsenter -t "$server" -n)
 "${within[@]}" chroot --userspec="$owner" "$work/layer" "${entrypoint[@]}" cli -server 127.0.0.1:2181 create /in-the-image x >/dev/null || fail "a client of the image"
