@@ -131,7 +131,7 @@ func (s *skips) heard(e Event) {
 		theirs := all[index]
 		own := s.own[index]
 		switch {
-		case own != nil:
+		case own != nil && (own.Agreed || index > s.applied):
 		case index > s.applied && theirs.Agreed:
 			s.takeOver(theirs, e.From)
 		case index <= s.applied && !theirs.Agreed:
@@ -142,15 +142,13 @@ func (s *skips) heard(e Event) {
 
 // passed says which of the entries that this server has applied a peer waits to skip.
 func (s *skips) passed(entries []*pb.Entry) {
-	if len(s.told) == 0 {
+	if len(s.told) == 0 || len(entries) == 0 {
 		return
 	}
-	for _, e := range entries {
-		if s.own[e.GetIndex()] != nil {
-			continue
-		}
-		for _, peer := range slices.Sorted(maps.Keys(s.told)) {
-			if theirs, told := s.told[peer][e.GetIndex()]; told && !theirs.Agreed {
+	first, last := entries[0].GetIndex(), entries[len(entries)-1].GetIndex()
+	for _, peer := range slices.Sorted(maps.Keys(s.told)) {
+		for index, theirs := range s.told[peer] { // any order: a line for each
+			if !theirs.Agreed && first <= index && index <= last && s.own[index] == nil {
 				s.tooLate(&theirs, peer)
 			}
 		}

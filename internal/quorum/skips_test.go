@@ -377,6 +377,15 @@ func TestSkipNotes(t *testing.T) {
 			strings.Count(said.String(), "that this server has applied") != 1 {
 		t.Fatalf("%d decisions; said:\n%s", len(b.skips()), said.String())
 	}
+	// A decision of its own about an entry that it has applied, which S1 excludes, doesn't keep it from saying so.
+	own := storage.Skip{Index: b.loop.applied - 1, Term: 1}
+	b.loop.skips.own[own.Index] = &own
+	late := strings.Count(said.String(), "that this server has applied")
+	hear(own)
+	if n := strings.Count(said.String(), "that this server has applied") - late; n != 1 {
+		t.Errorf("it says %d times that it has applied the entry that it is to skip", n)
+	}
+	delete(b.loop.skips.own, own.Index)
 	for i := range 20 { // more than are kept
 		hear(storage.Skip{Index: 3000 + uint64(i), Agreed: true})
 	}
