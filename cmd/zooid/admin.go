@@ -69,7 +69,7 @@ func adminOptions(cfg *config.Config, again *reloader, of *server.Options, log *
 		ApacheSnapshot:   func(dir string) (string, int64, error) { return apacheSnapshot(&cfg.Storage, dir) },
 		SnapshotDisabled: !a.Snapshot, RestoreDisabled: !a.Restore,
 		Znodes: func(file string) ([]byte, error) {
-			return apache.Znodes(file, cfg.Storage.DataDir, cfg.Storage.DataLogDir, server.ReplaceBytesMax)
+			return apache.Znodes(file, cfg.Storage.DataDir, cfg.Storage.DataLogDir, server.RestoreBytesMax)
 		}, RateInterval: a.RateInterval, DrainTimeout: a.DrainTimeout, Log: log,
 		TokenFile: adminToken(cfg), Hosts: ownHosts(cfg),
 	}

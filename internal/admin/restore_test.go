@@ -191,11 +191,11 @@ func TestRestoreDisabled(t *testing.T) {
 	}
 }
 
-// TestReplaceTooLarge: more than the servers take is refused before anything is stored.
-func TestReplaceTooLarge(t *testing.T) {
+// TestRestoreTooLarge: more than the servers take is refused before anything is stored.
+func TestRestoreTooLarge(t *testing.T) {
 	t.Parallel()
 	r := start(t, Options{})
-	if _, err := r.server.Replace(context.Background(), make([]byte, server.ReplaceBytesMax+1)); err == nil ||
+	if _, err := r.server.Restore(context.Background(), make([]byte, server.RestoreBytesMax+1)); err == nil ||
 		!strings.Contains(err.Error(), "at most") {
 		t.Error(err)
 	}

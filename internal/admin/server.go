@@ -32,9 +32,9 @@ type Server interface {
 	LastSnapshot() (zxid int64, written time.Time, ok bool)
 	// TakeSnapshot returns a snapshot of the state at the time of the call or later, once it is written.
 	TakeSnapshot(ctx context.Context) (*storage.Snapshot, error)
-	// Replace replaces the ensemble's data by znodes that Options.Znodes has returned, and returns the zxid of the
+	// Restore replaces the ensemble's data by znodes that Options.Znodes has returned, and returns the zxid of the
 	// change. After an error nothing has changed, unless the error says otherwise.
-	Replace(ctx context.Context, znodes []byte) (zxid int64, err error)
+	Restore(ctx context.Context, znodes []byte) (zxid int64, err error)
 	// AdminMeters returns the metrics of the admin server, which it updates.
 	AdminMeters() *metrics.Admin
 	// ShedConnections closes percent of the client connections, chosen at random, and returns how many it has closed.

@@ -18,7 +18,7 @@ const apacheMagic = "ZKSN"
 // plainBytesMax bounds a snapshot that gzip has compressed: it may have come over the network.
 const plainBytesMax = 1 << 30
 
-// Znodes returns the znodes of a snapshot file in the form that tree.OpReplace takes. The file is Apache's, or of the
+// Znodes returns the znodes of a snapshot file in the form that tree.OpRestore takes. The file is Apache's, or of the
 // cluster of dataDir and logDir, and gzip may have compressed it. It may get renamed, and files may be made next to it.
 // The result is limited to most bytes.
 func Znodes(file, dataDir, logDir string, most int) ([]byte, error) {

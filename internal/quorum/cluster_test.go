@@ -165,11 +165,11 @@ func (c *cluster) open(id, joinedAfter, joinedTerm uint64) {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		restore, err := b.Load(meta, snap)
+		install, err := b.Load(meta, snap)
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		restore()
+		install()
 		snap.Close()
 		index = meta.Index
 	}
@@ -649,7 +649,7 @@ func (b *node) Snapshot() Image {
 	return &numberImage{meta: storage.Meta{Index: b.loop.applied, Term: term}, chunk: chunk}
 }
 
-func (b *node) Load(_ storage.Meta, snap *storage.Snapshot) (restore func(), err error) {
+func (b *node) Load(_ storage.Meta, snap *storage.Snapshot) (install func(), err error) {
 	b.used("Load")
 	if b.unfit {
 		return nil, fmt.Errorf("%w", &UnfitError{errOdd})

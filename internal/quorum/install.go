@@ -13,7 +13,7 @@ import (
 // decided yet whether it becomes this server's state.
 type arrived struct {
 	file    *storage.SnapshotWriter
-	restore func() // replaces the state; nil if raft won't want the snapshot
+	install func() // replaces the state; nil if raft won't want the snapshot
 }
 
 // refusedTicks is the least time between two log lines about refused snapshots.
@@ -36,15 +36,15 @@ func (l *Loop) received(e Event) {
 	}
 	meta := m.GetSnapshot().GetMetadata()
 	wanted := meta.GetIndex() > l.applied && m.GetTerm() >= l.node.Term()
-	var restore func()
+	var install func()
 	l.call(func() error {
-		restore, err = l.examine(e.File, meta, wanted)
+		install, err = l.examine(e.File, meta, wanted)
 		return nil
-	}, func() { l.examined(e, restore, err) })
+	}, func() { l.examined(e, install, err) })
 }
 
 // examined continues with a peer's snapshot after it was examined.
-func (l *Loop) examined(e Event, restore func(), err error) {
+func (l *Loop) examined(e Event, install func(), err error) {
 	if e.Taken != nil {
 		e.Taken <- err == nil
 	}
@@ -53,7 +53,7 @@ func (l *Loop) examined(e Event, restore func(), err error) {
 		l.refuseSnapshot(e, err)
 		return
 	}
-	l.arrived = &arrived{e.File, restore}
+	l.arrived = &arrived{e.File, install}
 	if err := l.step(e); err != nil {
 		l.log.Warn("a peer's snapshot was not accepted", "peer", e.From, "err", err)
 	}
@@ -75,7 +75,7 @@ func (l *Loop) dropArrived() {
 // function that makes it so, or nil if raft won't want the snapshot. It uses no part of the Loop that changes.
 func (l *Loop) examine(
 	file *storage.SnapshotWriter, meta *pb.SnapshotMetadata, wanted bool,
-) (restore func(), err error) {
+) (install func(), err error) {
 	snap, err := file.Verify()
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (l *Loop) refuseSnapshot(e Event, err error) {
 // install makes a received snapshot this server's state.
 func (l *Loop) install(m *pb.Message, hs *pb.HardState) {
 	a := l.arrived
-	if a == nil || a.restore == nil {
+	if a == nil || a.install == nil {
 		panic("quorum: raft installs a snapshot that did not arrive")
 	}
 	l.arrived = nil
@@ -124,7 +124,7 @@ func (l *Loop) install(m *pb.Message, hs *pb.HardState) {
 		if err := l.dir.Install(a.file, hs); err != nil {
 			return err
 		}
-		a.restore()
+		a.install()
 		return nil
 	}}, func() {
 		l.tasks.writing, l.writes.installing = false, nil

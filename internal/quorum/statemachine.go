@@ -97,9 +97,9 @@ type StateMachine interface {
 	// SnapshotDone is called when an image of that many bytes is on the disk.
 	SnapshotDone(meta storage.Meta, bytes int64)
 	// Load reads the state in a snapshot received from a peer and changes nothing yet. If
-	// restore is called, it replaces the current state with the one read. An error means
+	// install is called, it replaces the current state with the one read. An error means
 	// that the snapshot can't be used; an UnfitError stops the server.
-	Load(meta storage.Meta, snap *storage.Snapshot) (restore func(), err error)
+	Load(meta storage.Meta, snap *storage.Snapshot) (install func(), err error)
 }
 
 // An UnfitError says that a snapshot is intact, but that this server's program can't go on from it, nor from later

@@ -58,7 +58,7 @@ func (t *readBatch) admit(op *op, body []byte) (verdict, error) {
 		return endsHere, nil
 	case c.readOnly && (op.isWrite() || op.kind == kindSync):
 		return notReadOnly, nil
-	case op.kind == kindRefused || op == &opReplace && !c.mayReplace:
+	case op.kind == kindRefused || op == &opRestore && !c.mayRestore:
 		return noSuchOp, nil
 	}
 	if b := t.limits; b != nil && b.Concerns(op.code, op.isWrite(), len(body), &t.r.limiter.sizes) {

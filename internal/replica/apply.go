@@ -102,8 +102,8 @@ func (r *Replica) applied(res *tree.Result, now int64) {
 	switch res.Op {
 	case tree.OpSettings, tree.OpLineage:
 		r.levels.note()
-	case tree.OpReplace:
-		r.replaced(res)
+	case tree.OpRestore:
+		r.restored(res)
 	case jute.OpCreateSession, tree.OpAttach:
 		r.attached(res)
 		return

@@ -54,7 +54,7 @@ type Client struct {
 	timeout     int32 // ms
 	readOnly    bool  // connected while this server was read-only
 	attachedAt  int64 // now (ns) when its attach was sent
-	mayReplace  bool
+	mayRestore  bool
 	established chan struct{}
 
 	lastHeard atomic.Int64                 // now (ms) of the last bytes from the client
@@ -163,9 +163,9 @@ func (c *Client) Timeout() int32 { return c.timeout }
 // Identities returns the identities that the client has proved. The caller must not modify them.
 func (c *Client) Identities() []jute.ID { return c.identities() }
 
-// MayReplace allows the client to send tree.OpReplace. It is called only for the server's own
+// MayRestore allows the client to send tree.OpRestore. It is called only for the server's own
 // client.
-func (c *Client) MayReplace() { c.mayReplace = true }
+func (c *Client) MayRestore() { c.mayRestore = true }
 
 // Identify sets the identities of the server's own client, which has proved nothing.
 func (c *Client) Identify(ids []jute.ID) { c.ids.Store(&ids) }

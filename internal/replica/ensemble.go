@@ -133,9 +133,9 @@ func (r *Replica) Reported(report []byte) {
 const sessionSize = 8
 
 // Load reads the state from a snapshot that a peer sent because this server was too far behind to
-// catch up from the log. restore puts that state in place.
-func (r *Replica) Load(meta storage.Meta, snap *storage.Snapshot) (restore func(), err error) {
-	t, err := r.restore(meta, snap)
+// catch up from the log. install puts that state in place.
+func (r *Replica) Load(meta storage.Meta, snap *storage.Snapshot) (install func(), err error) {
+	t, err := r.load(meta, snap)
 	if missing := (*tree.MissingRuleError)(nil); errors.As(err, &missing) {
 		return nil, &quorum.UnfitError{Err: err}
 	}

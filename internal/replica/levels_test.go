@@ -28,7 +28,7 @@ func TestNothingAboveTheLevelIsLogged(t *testing.T) {
 		{tree.OpSettings, true, true, false},
 		{tree.OpMembers, true, true, false},
 		{tree.OpLineage, false, false, false},
-		{tree.OpReplace, false, false, true}, // replaced by an operation that is refused: see withoutNewer
+		{tree.OpRestore, false, false, true}, // replaced by an operation that is refused: see withoutNewer
 		{7777, false, false, false},
 	} {
 		r.levels.level.Store(1)
@@ -52,7 +52,7 @@ func TestOlderFollowersPolicy(t *testing.T) {
 	t.Parallel()
 	for level, want := range map[int32][]jute.Op{
 		2: {jute.OpCreate, opNever, jute.OpDelete, opNever, opNever},
-		3: {jute.OpCreate, jute.OpCreate, jute.OpDelete, jute.OpMulti, tree.OpReplace},
+		3: {jute.OpCreate, jute.OpCreate, jute.OpDelete, jute.OpMulti, tree.OpRestore},
 	} {
 		s := newStage(t, Options{})
 		settings := tree.DefaultSettings()
@@ -68,7 +68,7 @@ func TestOlderFollowersPolicy(t *testing.T) {
 			{Op: jute.OpCreate, Body: creating(policy.Path, nil, 0)(nil)},
 			{Op: jute.OpDelete, Body: deleting(policy.Path)(nil)},
 			{Op: jute.OpMulti, Body: jute.AppendMulti(nil, []jute.MultiOp{{Op: jute.OpSetData, Path: policy.Path}})},
-			{Op: tree.OpReplace},
+			{Op: tree.OpRestore},
 		} {
 			follower.Op, follower.Body, follower.Seq, follower.Xid = q.Op, q.Body, int64(i+1), int32(i+1)
 			if i == 0 {
@@ -174,7 +174,7 @@ func TestSnapshotOfAnotherLineage(t *testing.T) {
 		taken       bool
 	}{{0, 0, true}, {0, 7, true}, {7, 0, true}, {7, 7, true}, {7, 8, false}} {
 		load := func(storage.Meta, *storage.Snapshot) (*tree.Tree, error) { return theirs(test.theirs), nil }
-		s := newStage(t, Options{Restore: load})
+		s := newStage(t, Options{Load: load})
 		s.r.become(theirs(test.own))
 		if _, err := s.r.Load(storage.Meta{}, nil); (err == nil) != test.taken {
 			t.Errorf("lineage %d, a snapshot of %d: %v; want it taken: %t", test.own, test.theirs, err, test.taken)

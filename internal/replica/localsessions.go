@@ -93,7 +93,7 @@ func (r *Replica) connectLocal(c *Client, req *jute.ConnectRequest, scope tree.S
 	}
 	why := ""
 	switch {
-	case id == 0 && scope != tree.Global && !c.mayReplace:
+	case id == 0 && scope != tree.Global && !c.mayRestore:
 		id = newID()
 		l = &localSession{passwd: r.passwd(id), scope: scope}
 		r.locals.sessions[id] = l

@@ -38,8 +38,8 @@ type Options struct {
 
 	Tree  *tree.Tree // from the newest snapshot, or a new one; owned by the replica from now on
 	Began int64      // value of Now when the loading of Tree began
-	// Restore returns the tree in a snapshot that a peer sent.
-	Restore func(meta storage.Meta, snap *storage.Snapshot) (*tree.Tree, error)
+	// Load returns the tree in a snapshot that a peer sent.
+	Load func(meta storage.Meta, snap *storage.Snapshot) (*tree.Tree, error)
 
 	// Panicked returns the error of an Apply that has panicked at an entry; about describes the state
 	// and the entry.
@@ -177,7 +177,7 @@ func New(o Options) *Replica {
 			auth: o.Auth, sasl: o.SASL, meters: o.Meters, log: o.Log, clientLog: o.ClientLog,
 			slow: o.SlowRequest.Nanoseconds(), slowLog: lograte.Limit(o.Log), policyLog: lograte.Limit(o.Log),
 			now: o.Now, wall: o.Wall, secret: o.Secret, passwd: o.Passwd, kick: o.Kick, observe: o.Observe,
-			seeAnswer: o.Answered, settings: o.Settings, restore: o.Restore, membership: o.Membership,
+			seeAnswer: o.Answered, settings: o.Settings, load: o.Load, membership: o.Membership,
 			membershipChanged: o.MembershipChanged, vet: o.Vet, alone: o.Servers == 0,
 			readOnlyMode: o.ReadOnlyMode && o.Servers > 1,
 		},

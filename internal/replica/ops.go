@@ -36,7 +36,7 @@ var (
 	// performed by connecting
 	opCreateSession = op{code: jute.OpCreateSession, kind: kindWrite, short: "SESS", counter: "create_session"}
 	opCloseSession  = op{code: jute.OpCloseSession, kind: kindWrite, short: "CLOS", counter: "close_session"}
-	opReplace       = op{code: tree.OpReplace, kind: kindWrite, short: "REPL"} // only from a client that MayReplace
+	opRestore       = op{code: tree.OpRestore, kind: kindWrite, short: "REPL"} // only from a client that MayRestore
 )
 
 // lookup returns the row of code, or &opRefused for codes that clients may not send.
@@ -44,8 +44,8 @@ func lookup(code jute.Op) *op {
 	switch code {
 	case jute.OpCloseSession:
 		return &opCloseSession
-	case tree.OpReplace:
-		return &opReplace
+	case tree.OpRestore:
+		return &opRestore
 	}
 	if code > 0 && int(code) < len(ops) && ops[code].kind != kindRefused {
 		return &ops[code]

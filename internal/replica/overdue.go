@@ -48,7 +48,7 @@ func (r *Replica) EndOverdue(now int64) {
 func (c *Client) overdue(now int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closing || c.closed || c.timeout == 0 || c.mayReplace {
+	if c.closing || c.closed || c.timeout == 0 || c.mayRestore {
 		return false
 	}
 	since := c.blocked

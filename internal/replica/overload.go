@@ -83,7 +83,7 @@ func (o *overload) Overloaded() bool {
 func (t *readBatch) holdsBack() bool {
 	r, c := t.r, t.c
 	o := c.limits.owner()
-	if o == nil || c.mayReplace {
+	if o == nil || c.mayRestore {
 		return false
 	}
 	t.release()

@@ -248,7 +248,7 @@ func (t *readBatch) paced(in []byte) (wait, one bool) {
 			owes, kind, scope, name = n, k, limit.Scope(s), o.name
 		}
 	}
-	if owes <= 0 || c.mayReplace {
+	if owes <= 0 || c.mayRestore {
 		c.reader.pacedSince = 0
 		return false, false
 	}

@@ -94,7 +94,7 @@ type outside struct {
 	seeAnswer func(c *Client, op jute.Op, body []byte, code jute.Code, how Became)
 
 	settings          tree.Settings // settings of this server, for when it leads
-	restore           func(storage.Meta, *storage.Snapshot) (*tree.Tree, error)
+	load              func(storage.Meta, *storage.Snapshot) (*tree.Tree, error)
 	membership        Membership
 	membershipChanged func() // may be nil
 	vet               func(body []byte) jute.Code

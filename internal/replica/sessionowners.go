@@ -59,7 +59,7 @@ func (l *clientLimits) sessionOwners() sessionOwners {
 func (l *limiter) mayBegin(c *Client) bool {
 	b := l.inForce.Load()
 	super := slices.ContainsFunc(c.identities(), func(id jute.ID) bool { return id.Scheme == "super" })
-	if b == nil || c.mayReplace || super {
+	if b == nil || c.mayRestore || super {
 		return true
 	}
 	for _, s := range limit.Holders {

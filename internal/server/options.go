@@ -144,7 +144,7 @@ type Options struct {
 	Log           *slog.Logger
 	Version       string // as the srvr four-letter word prints it
 
-	replaceTimeout time.Duration // 0 for the constant; for tests
+	restoreTimeout time.Duration // 0 for the constant; for tests
 	spacePause     time.Duration // least time between two checks of the free space; for tests that set its state
 
 	observe func(*tree.Result) // see replica.Options.Observe; for tests
@@ -208,7 +208,7 @@ func (o Options) withDefaults() Options {
 	o.Serving = o.Serving.WithDefaults()
 	def(&o.SessionlessTimeout, sessionlessTimeoutDefault)
 	def(&o.WriteTimeout, writeTimeoutDefault)
-	def(&o.replaceTimeout, replaceTimeout)
+	def(&o.restoreTimeout, restoreTimeout)
 	def(&o.ReapInterval, reapIntervalDefault)
 	def(&o.Patience, patienceTicks*o.Tick)
 	if o.ReadOnlyMode {

@@ -164,7 +164,7 @@ func (s *start) replicaOptions() replica.Options {
 		Membership: replica.Membership{Text: o.Membership.Text, Parse: o.Membership.Parse, Own: ownMembers(*o)},
 		Serving:    o.Serving, Settings: o.Settings, Auth: s.auth, SASL: login, Log: o.Log, ClientLog: e.clientLog,
 		Meters: e.meters,
-		Restore: func(meta storage.Meta, snap *storage.Snapshot) (*tree.Tree, error) {
+		Load: func(meta storage.Meta, snap *storage.Snapshot) (*tree.Tree, error) {
 			return treeload.Tree(meta, snap, treeOptions)
 		},
 		Now: e.now, Wall: func() int64 { return time.Now().UnixMilli() }, Secret: newPasswd, Passwd: o.SessionPasswd,

@@ -173,9 +173,9 @@ func (t *Tree) write(q *Request, r *Result) {
 		t.closeSession(q.Session, r)
 	case jute.OpReconfig:
 		r.Err = t.reconfig(&d, q, r)
-	case OpReplace:
+	case OpRestore:
 		if r.Err = jute.ErrUnimplemented; q.Session != 0 {
-			r.Err = t.replace(&d, q, r)
+			r.Err = t.restore(&d, q, r)
 		}
 	default: // internal requests, which no client may send
 		r.Err = jute.ErrUnimplemented

@@ -198,7 +198,7 @@ func heapOf() uint64 {
 }
 
 // BenchmarkMillion creates a million znodes and reports what each takes beyond
-// its 100 bytes of data, then takes and restores a snapshot.
+// its 100 bytes of data, then takes and loads a snapshot.
 func BenchmarkMillion(b *testing.B) {
 	const n = 1000000
 	b.Run("create", func(b *testing.B) {
@@ -219,9 +219,9 @@ func BenchmarkMillion(b *testing.B) {
 			chunks = drain(t, chunkSize)
 		}
 	})
-	b.Run("restore", func(b *testing.B) {
+	b.Run("load", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := restore(chunks); err != nil {
+			if _, err := load(chunks); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -237,7 +237,7 @@ func TestMemoryPerZnode(t *testing.T) {
 		return make([]byte, n)
 	}
 	source, _ := grown(t, 100000)
-	again, err := Restore(Options{Alloc: alloc}, chunkReader(drain(source, chunkSize)))
+	again, err := Load(Options{Alloc: alloc}, chunkReader(drain(source, chunkSize)))
 	if err != nil {
 		t.Fatal(err)
 	}

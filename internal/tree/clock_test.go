@@ -56,11 +56,11 @@ func TestTimeIsSetBack(t *testing.T) {
 		if got := s.tree.Time(); got != want {
 			t.Fatalf("level %d: the time is %d, want %d", level, got, want)
 		}
-		restored, err := restore(drain(s.tree, chunkSize))
-		if err != nil || restored.Digest() != s.tree.Digest() {
-			t.Fatalf("level %d: restored with another digest: %v", level, err)
+		loaded, err := load(drain(s.tree, chunkSize))
+		if err != nil || loaded.Digest() != s.tree.Digest() {
+			t.Fatalf("level %d: loaded with another digest: %v", level, err)
 		}
-		s.tree = restored
+		s.tree = loaded
 		s.apply(back-timeBackMin, Request{Op: OpSettings, Body: settings.Append(nil)})
 		if got := s.tree.Time(); got != want {
 			t.Fatalf("level %d: within the bound the time went back to %d", level, got)

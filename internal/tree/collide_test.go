@@ -55,12 +55,12 @@ func TestCollidingNames(t *testing.T) {
 		}
 	}
 	whole(tree)
-	again, err := restore(drain(tree, chunkSize))
+	again, err := load(drain(tree, chunkSize))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if again.Digest() != tree.Digest() || !again.Keyed() {
-		t.Fatal("the restored tree is another one")
+		t.Fatal("the loaded tree is another one")
 	}
 	whole(again)
 	again.rekey(newHashKey([SecretSize]byte{5}))
@@ -139,10 +139,10 @@ func TestSecret(t *testing.T) {
 		chunks = append(chunks, c)
 	}
 	image.Close()
-	if old, err := restore(chunks); err != nil || old.key != before || old.Keyed() {
+	if old, err := load(chunks); err != nil || old.key != before || old.Keyed() {
 		t.Fatalf("the snapshot begun before the secret: %v", err)
 	}
-	again, err := restore(drain(tree, chunkSize))
+	again, err := load(drain(tree, chunkSize))
 	if err != nil || again.key != key || !again.Keyed() || again.Digest() != tree.Digest() {
 		t.Fatalf("the snapshot with the secret: %v", err)
 	}

@@ -166,9 +166,9 @@ func TestLongPathBelowAQuota(t *testing.T) {
 	}
 }
 
-// TestRestoreOfOddChunks: chunks may be empty and as small as they like, and one that is out of its place, or not of
+// TestLoadOfOddChunks: chunks may be empty and as small as they like, and one that is out of its place, or not of
 // its kind, is refused.
-func TestRestoreOfOddChunks(t *testing.T) {
+func TestLoadOfOddChunks(t *testing.T) {
 	t.Parallel()
 	tree := begun(t, Options{})
 	for i := range 50 {
@@ -209,7 +209,7 @@ func TestRestoreOfOddChunks(t *testing.T) {
 		"an end that counts one session more": {append(chunks[:first[chunkEnd]:first[chunkEnd]], counted(chunks, 8)), false},
 		"an end with another digest":          {append(chunks[:first[chunkEnd]:first[chunkEnd]], counted(chunks, 16)), false},
 	} {
-		again, err := restore(c.chunks)
+		again, err := load(c.chunks)
 		if whole := err == nil; whole != c.whole || !whole && !errors.Is(err, errCorrupt) {
 			t.Errorf("%s: %v", what, err)
 		} else if whole && again.Digest() != tree.Digest() {

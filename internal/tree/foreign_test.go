@@ -82,7 +82,7 @@ func TestForeign(t *testing.T) {
 		if want, have := sortedOwners(listing(w.tree)), sortedOwners(listing(built)); want != have {
 			t.Fatalf("seed %d: copied\n%s\nfrom\n%s", seed, have, want)
 		}
-		again, err := restore(drain(built, chunkSize))
+		again, err := load(drain(built, chunkSize))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ func FuzzApply(f *testing.F) {
 	f.Add(AppendRecord(AppendBatchHeader(nil, 1<<62), &Request{Op: 99}))
 	base := drain(w.tree, chunkSize)
 	f.Fuzz(func(t *testing.T, batch []byte) {
-		tree, err := restore(base)
+		tree, err := load(base)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,20 +63,20 @@ func unpack(b []byte) (chunks [][]byte) {
 	return chunks
 }
 
-// FuzzRestore feeds arbitrary chunks to Restore, with the digest that the fuzzer
+// FuzzLoad feeds arbitrary chunks to Load, with the digest that the fuzzer
 // can't guess put right: there is an error, or a tree with nothing broken whose
-// snapshot restores to the same digest.
-func FuzzRestore(f *testing.F) {
+// snapshot loads with the same digest.
+func FuzzLoad(f *testing.F) {
 	for _, steps := range []int{0, 20, 60} {
 		f.Add(pack(drain(fuzzed(f, steps).tree, 2000)))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		restoreHostile(t, unpack(bytes.Clone(b)))
+		loadHostile(t, unpack(bytes.Clone(b)))
 	})
 }
 
-// restoreHostile restores chunks, after a first try with the digest set right.
-func restoreHostile(t *testing.T, chunks [][]byte) {
+// loadHostile loads chunks, after a first try with the digest set right.
+func loadHostile(t *testing.T, chunks [][]byte) {
 	if len(chunks) == 0 {
 		return
 	}
@@ -91,16 +91,16 @@ func restoreHostile(t *testing.T, chunks [][]byte) {
 			binary.BigEndian.PutUint64(end[9:], digest)
 		}
 	}
-	tree, err := restore(chunks)
+	tree, err := load(chunks)
 	if err != nil {
 		return
 	}
 	if bad := invariants(tree); bad != "" {
 		t.Fatal(bad)
 	}
-	again, err := restore(drain(tree, 500))
+	again, err := load(drain(tree, 500))
 	if err != nil || again.Digest() != tree.Digest() {
-		t.Fatalf("the snapshot of what was restored doesn't restore: %v", err)
+		t.Fatalf("the snapshot of what was loaded doesn't load: %v", err)
 	}
 }
 
@@ -112,12 +112,12 @@ func hugeSlots(c []byte) bool {
 // digestOf computes the digest that the chunks should end with.
 func digestOf(chunks [][]byte) (digest uint64, ok bool) {
 	t := newTree(Options{})
-	r := restoring{tree: t}
+	r := loading{tree: t}
 	stage := []func(b []byte) error{nil,
 		func(b []byte) error { return r.header(jute.NewDecoder(b)) },
-		func(b []byte) error { return t.restoreACLs(jute.NewDecoder(b)) },
-		func(b []byte) error { return t.sessions.restore(jute.NewDecoder(b), r.version) },
-		t.restoreNodes,
+		func(b []byte) error { return t.loadACLs(jute.NewDecoder(b)) },
+		func(b []byte) error { return t.sessions.load(jute.NewDecoder(b), r.version) },
+		t.loadNodes,
 	}
 	last := len(chunks) - 1
 	for _, c := range chunks[:last] {
@@ -152,9 +152,9 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// TestRestoreRefusesDamage flips, cuts and drops parts of a snapshot: whatever
+// TestLoadRefusesDamage flips, cuts and drops parts of a snapshot: whatever
 // isn't whole is refused.
-func TestRestoreRefusesDamage(t *testing.T) {
+func TestLoadRefusesDamage(t *testing.T) {
 	t.Parallel()
 	w := newWalker(t, 5)
 	for range 60 {
@@ -169,26 +169,26 @@ func TestRestoreRefusesDamage(t *testing.T) {
 			damaged := append([][]byte(nil), chunks...)
 			damaged[i] = bytes.Clone(c)
 			damaged[i][at] ^= 1 << (at % 8)
-			tree, err := restore(damaged)
+			tree, err := load(damaged)
 			if err != nil {
 				continue
 			}
 			if s := w.model.differ(tree); s != "" { // other slots, or another place in the log, may do
-				t.Fatalf("byte %d of chunk %d (kind %d) was changed and restored: %s", at, i, c[0], s)
+				t.Fatalf("byte %d of chunk %d (kind %d) was changed and loaded: %s", at, i, c[0], s)
 			}
 		}
-		if _, err := restore(append(append([][]byte(nil), chunks[:i]...), chunks[i+1:]...)); err == nil {
-			t.Fatalf("chunk %d (kind %d) was dropped and the rest restored", i, c[0])
+		if _, err := load(append(append([][]byte(nil), chunks[:i]...), chunks[i+1:]...)); err == nil {
+			t.Fatalf("chunk %d (kind %d) was dropped and the rest loaded", i, c[0])
 		}
 	}
 	n := 0
-	_, err := Restore(Options{}, func() ([]byte, error) {
+	_, err := Load(Options{}, func() ([]byte, error) {
 		if n++; n > 2 {
 			return nil, io.ErrUnexpectedEOF
 		}
 		return chunks[n-1], nil
 	})
 	if err == nil {
-		t.Fatal("a snapshot cut short was restored")
+		t.Fatal("a snapshot cut short was loaded")
 	}
 }

@@ -27,7 +27,7 @@ func TestNewerIsNotDamage(t *testing.T) {
 	snapshot := func(tree *Tree, change func(header []byte)) error {
 		chunks := drain(tree, chunkSize)
 		change(chunks[0])
-		_, err := Restore(Options{}, func() ([]byte, error) {
+		_, err := Load(Options{}, func() ([]byte, error) {
 			chunk := chunks[0]
 			chunks = chunks[1:]
 			return chunk, nil
@@ -87,7 +87,7 @@ func TestLevelOf(t *testing.T) {
 		switch {
 		case slices.Contains(first, op):
 			want = 1
-		case op == OpSecret || op == OpReplace:
+		case op == OpSecret || op == OpRestore:
 			want = 2
 		case op == OpChange:
 			want = levelStaged
@@ -140,7 +140,7 @@ func TestAdmits(t *testing.T) {
 		{"another policy in a multi", jute.OpMulti, multi(jute.OpSetData, policy.Path), 3},
 		{"no policy in a multi", jute.OpMulti, multi(jute.OpDelete, policy.Path), 1},
 		{"no multi", jute.OpMulti, []byte(policy.Path), 1},
-		{"a restore", OpReplace, nil, 3},
+		{"a restore", OpRestore, nil, 3},
 		{"a secret", OpSecret, nil, 2},
 		{"nothing", 7777, nil, 0},
 	} {

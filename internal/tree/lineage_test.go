@@ -50,7 +50,7 @@ func TestFirstLineageCounts(t *testing.T) {
 			t.Errorf("after %x: the lineage changed: %t, and the digest is %x after %x", step.body, changed, tree.Digest(),
 				digest)
 		}
-		again, err := restore(drain(tree, chunkSize))
+		again, err := load(drain(tree, chunkSize))
 		if err != nil || again.Lineage() != tree.Lineage() || again.Digest() != tree.Digest() {
 			t.Errorf("after %x: a snapshot has another state (%v)", step.body, err)
 		}

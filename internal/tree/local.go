@@ -156,8 +156,8 @@ func (ss *Sessions) appendEntrances(b []byte) []byte {
 
 const entranceSize = 8 + 8
 
-// restoreEntrances decodes what appendEntrances wrote.
-func (ss *Sessions) restoreEntrances(d *jute.Decoder) error {
+// loadEntrances decodes what appendEntrances wrote.
+func (ss *Sessions) loadEntrances(d *jute.Decoder) error {
 	for range max(d.Count(entranceSize), 0) {
 		have := entrance{id: d.Long(), next: d.Long()}
 		e := ss.entranceOf(have.id)

@@ -15,8 +15,8 @@ const (
 	OpSecret jute.Op = -25 // body: the SecretSize bytes that key the hashes
 	OpChange jute.Op = -26 // body: see AppendChange
 
-	// OpReplace is sent in a session, but clients can't send it.
-	OpReplace jute.Op = -27 // body: see AppendReplace
+	// OpRestore is sent in a session, but clients can't send it.
+	OpRestore jute.Op = -27 // body: see AppendRestore
 
 	// From feature level 3 on.
 	OpLineage jute.Op = -28 // body: long lineage, not 0
@@ -35,7 +35,7 @@ var ops = [...]struct {
 	{OpEnter, "enter", 1},
 	{OpSecret, "secret", 2},
 	{OpChange, "changeMembers", levelStaged},
-	{OpReplace, "replace", 2},
+	{OpRestore, "replace", 2},
 	{OpLineage, "lineage", levelLineage},
 }
 
@@ -47,8 +47,8 @@ func OpName(op jute.Op) string {
 	return op.String()
 }
 
-// levelRestores is the lowest feature level at which servers accept new OpReplace requests and new policies. Both were
-// added to level 2 after a version had already implemented level 2 without them: that version stops at an OpReplace,
+// levelRestores is the lowest feature level at which servers accept new OpRestore requests and new policies. Both were
+// added to level 2 after a version had already implemented level 2 without them: that version stops at an OpRestore,
 // and treats the policy's znode like any other. Logs of later versions may have both at level 2, so apply evaluates
 // them from level 2 on, as those versions did. Only Admits requires the higher level.
 const levelRestores = 3
@@ -64,7 +64,7 @@ func Admits(level int32, op jute.Op, body []byte) bool {
 	case level >= levelRestores:
 		return true
 	}
-	return op != OpReplace && !setsRules(op, body)
+	return op != OpRestore && !setsRules(op, body)
 }
 
 // LevelOf returns the lowest feature level at which the log may have an operation, or 0 if this version doesn't know

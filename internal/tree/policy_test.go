@@ -39,11 +39,11 @@ func TestPolicyComesBack(t *testing.T) {
 	t.Parallel()
 	w := policed(t)
 	wantSecret(t, "set", w.tree, jute.ErrNoAuth)
-	again, err := restore(drain(w.tree, chunkSize))
+	again, err := load(drain(w.tree, chunkSize))
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantSecret(t, "restored", again, jute.ErrNoAuth)
+	wantSecret(t, "loaded", again, jute.ErrNoAuth)
 
 	settings := DefaultSettings()
 	settings.FeatureLevel = 2
@@ -60,13 +60,13 @@ func TestPolicyComesBack(t *testing.T) {
 	}
 	wantSecret(t, "deleted", w.tree, jute.OK)
 	without := replacement(w.tree)
-	if got := w.ask(OpReplace, superIDs, w.send(with, 1000)); got.Err != jute.OK {
+	if got := w.ask(OpRestore, superIDs, w.send(with, 1000)); got.Err != jute.OK {
 		t.Fatal(got.Err)
 	}
 	wantSecret(t, "replaced", w.tree, jute.ErrNoAuth)
 	dir := jute.CreateRequest{Path: RestorePath, ACL: jute.WorldACL(0)}
 	w.ask(jute.OpCreate, superIDs, dir.Append(nil))
-	if got := w.ask(OpReplace, superIDs, w.send(without, 1000)); got.Err != jute.OK {
+	if got := w.ask(OpRestore, superIDs, w.send(without, 1000)); got.Err != jute.OK {
 		t.Fatal(got.Err)
 	}
 	wantSecret(t, "replaced by one without", w.tree, jute.OK)

@@ -481,8 +481,8 @@ func drain(t *Tree, size int) (chunks [][]byte) {
 	return chunks
 }
 
-func restore(chunks [][]byte) (*Tree, error) {
-	return Restore(Options{}, func() ([]byte, error) {
+func load(chunks [][]byte) (*Tree, error) {
+	return Load(Options{}, func() ([]byte, error) {
 		if len(chunks) == 0 {
 			return nil, io.ErrUnexpectedEOF
 		}
@@ -514,10 +514,10 @@ func TestAgainstModel(t *testing.T) {
 	}
 }
 
-// TestRestoreReplays restores snapshots taken at many points of a history: each
+// TestLoadReplays loads snapshots taken at many points of a history: each
 // has the bytes of the one it came from, and goes on to the same results and the
 // same digest as the tree that applied everything.
-func TestRestoreReplays(t *testing.T) {
+func TestLoadReplays(t *testing.T) {
 	t.Parallel()
 	for seed := uint64(100); seed < 104; seed++ {
 		w := newWalker(t, seed)
@@ -534,15 +534,15 @@ func TestRestoreReplays(t *testing.T) {
 			}
 		}
 		for _, p := range points {
-			again, err := restore(p.chunks)
+			again, err := load(p.chunks)
 			if err != nil {
-				t.Fatalf("seed %d: restore at entry %d: %v", seed, p.index, err)
+				t.Fatalf("seed %d: load at entry %d: %v", seed, p.index, err)
 			}
 			if s := invariants(again); s != "" {
-				t.Fatalf("seed %d: restored at entry %d: %s", seed, p.index, s)
+				t.Fatalf("seed %d: loaded at entry %d: %s", seed, p.index, s)
 			}
 			if whole := drain(again, chunkSize); !bytes.Equal(content(whole), content(p.chunks)) {
-				t.Fatalf("seed %d: the snapshot of what was restored at entry %d differs", seed, p.index)
+				t.Fatalf("seed %d: the snapshot of what was loaded at entry %d differs", seed, p.index)
 			}
 			seen := replay(t, again, w.log[p.index:], p.index, p.seen)
 			if again.Digest() != w.tree.Digest() || seen != w.seen {

@@ -1,472 +1,242 @@
 package tree
 
 import (
-	"encoding/binary"
-	"errors"
-	"fmt"
+	"crypto/sha256"
+	"math"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/zooid-project/zooid/jute"
 )
 
-// errCorrupt is wrapped by every error of Restore about the bytes of the snapshot.
-var errCorrupt = errors.New("snapshot is corrupt")
+// OpRestore replaces the content of the tree with that of a snapshot (decision 053). The new znodes, encoded one after
+// another by AppendZnode, are cut into pieces, and each piece is the data of an ephemeral znode of the requesting
+// session. So pieces are replicated, limited and removed like any other znodes. One request then names the pieces and
+// applies them at once: readers see the tree before or after it.
+//
+// All znodes are replaced, with their Stats, ACLs and quotas. /zookeeper/config, the settings, the secret of the hashes
+// and the position in the log stay. Every session except the requesting one ends.
 
-func corrupt(format string, args ...any) error {
-	return fmt.Errorf("restore snapshot: %w: %s", errCorrupt, fmt.Sprintf(format, args...))
+// restoreBytesMax bounds the size of all pieces together: they are joined in memory, in addition to
+// the tree.
+const restoreBytesMax = 512 << 20
+
+// restoreZxidMax bounds the zxids of a snapshot's znodes, so that enough later epochs remain.
+const restoreZxidMax = 1 << 30 << 32
+
+// AppendZnode appends a znode in the format of OpRestore:
+//
+//	ustring path | byte kind | long time to live | long czxid | long mzxid | long pzxid |
+//	long ctime | long mtime | int version | int aversion | long created | vector<ACL> | buffer data
+//
+// The root must come first, and every parent before its children, as Znodes visits them. AppendZnode returns b
+// unchanged for a znode that OpRestore doesn't replace: an ephemeral one, or one that belongs to the servers.
+func AppendZnode(b []byte, z *Foreign) []byte {
+	if z.Owner != 0 || !restorable(z.Path) {
+		return b
+	}
+	k := persistent
+	switch {
+	case z.Container:
+		k = container
+	case z.TTL != 0:
+		k = ttl
+	}
+	b = jute.AppendLong(append(jute.AppendString(b, z.Path), byte(k)), z.TTL)
+	for _, v := range [...]int64{z.Czxid, z.Mzxid, z.Pzxid, z.Ctime, z.Mtime} {
+		b = jute.AppendLong(b, v)
+	}
+	b = jute.AppendInt(jute.AppendInt(b, z.Version), z.Aversion)
+	b = jute.AppendLong(b, z.Created)
+	return jute.AppendBuffer(jute.AppendACLs(b, z.ACL), z.Data)
 }
 
-// Restore builds the tree from the chunks of a snapshot, which next returns in order. It doesn't use a chunk after the
-// next call of next. The key of the hashes comes from the snapshot, not from o. Restore trusts nothing: it returns an
-// error for anything that isn't a complete tree, and if the digest differs. It can't distinguish a tree that shrank
-// from a forged one with a few znodes in slots far apart, which take about 100 KiB each. The caller must verify
-// checksums.
-func Restore(o Options, next func() ([]byte, error)) (*Tree, error) {
-	r := restoring{tree: newTree(o), stage: chunkHeader}
-	for {
-		chunk, err := next()
-		if err != nil {
-			return nil, fmt.Errorf("restore snapshot: read a chunk after %d znodes: %w", r.tree.nodes.live, err)
-		}
-		switch done, err := r.add(chunk); {
-		case err != nil:
-			return nil, err
-		case done:
-			return r.tree, nil
+// RestorePath is the znode below which the pieces of a replacement are stored.
+const RestorePath = "/zookeeper/restore"
+
+// restorable reports whether OpRestore replaces the znode at a path.
+func restorable(path string) bool {
+	for _, own := range []string{pathConfig, RestorePath} {
+		if rest, ok := strings.CutPrefix(path, own); ok && (rest == "" || rest[0] == '/') {
+			return false
 		}
 	}
+	return true
 }
 
-// restoring is a tree that is being built from the chunks of a snapshot. Nothing else may use the tree before the last
-// chunk: until then, its znodes lack hashes and links, and its sessions lack their lists.
-type restoring struct {
-	tree    *Tree
-	stage   byte // kind of the last chunk, or a lower one that may come again
-	version byte // of the snapshot, from its header
+// A decodedZnode is a znode in the format of OpRestore.
+type decodedZnode struct {
+	Foreign
+	kind kind
 }
 
-// add adds the next chunk. It reports whether that was the last one and the tree is complete.
-func (r *restoring) add(chunk []byte) (done bool, err error) {
-	if len(chunk) == 0 || chunk[0] < r.stage || chunk[0] > r.stage+1 ||
-		r.stage == chunkHeader && chunk[0] != chunkHeader {
-		return false, corrupt("a chunk is missing or out of order")
+// decodeZnode decodes what AppendZnode wrote. The data refer to the input.
+func decodeZnode(d *jute.Decoder, z *decodedZnode) {
+	*z = decodedZnode{Foreign: Foreign{Path: d.String()}, kind: kind(d.Byte())}
+	z.TTL = d.Long()
+	for _, v := range [...]*int64{&z.Czxid, &z.Mzxid, &z.Pzxid, &z.Ctime, &z.Mtime} {
+		*v = d.Long()
 	}
-	r.stage = max(chunk[0], chunkACLs)
-	var d jute.Decoder
-	d.Reset(chunk[1:])
-	switch chunk[0] {
-	case chunkHeader:
-		err = r.header(&d)
-	case chunkACLs:
-		err = r.tree.restoreACLs(&d)
-	case chunkSessions:
-		err = r.tree.sessions.restore(&d, r.version)
-	case chunkNodes:
-		err = r.tree.restoreNodes(chunk[1:])
-	case chunkEnd:
-		return true, r.finish(&d)
-	}
-	if err == nil && d.Err() != nil {
-		err = corrupt("%v", d.Err())
-	}
-	return false, err
+	z.Version, z.Aversion = d.Int(), d.Int()
+	z.Created = d.Long()
+	z.ACL = jute.DecodeACLs(d)
+	z.Data = d.Buffer()
+	z.Container = z.kind == container
 }
 
-func (r *restoring) header(d *jute.Decoder) error {
-	t, version := r.tree, d.Byte()
-	if d.Err() == nil && (version < snapshotVersionMin || version > snapshotVersion) {
-		what := fmt.Sprintf("the snapshot version %d (this version reads %d to %d)", version, snapshotVersionMin,
-			snapshotVersion)
-		return fmt.Errorf("restore snapshot: %w",
-			&NewerError{What: what, This: snapshotVersion, Wants: int32(version)})
-	}
-	for i := range t.key {
-		t.key[i] = uint64(d.Long())
-	}
-	t.rootHash = t.key.root()
-	t.position = position{term: uint64(d.Long()), index: uint64(d.Long()), zxid: d.Long(), time: d.Long()}
-	s, err := t.decodeSettings(d)
-	if err != nil {
-		return fmt.Errorf("restore snapshot: %w", err)
-	}
-	t.set(s)
-	t.totals.digest += t.settings.digest(&t.key)
-	if version > snapshotVersionMin {
-		err = t.sessions.restoreEntrances(d)
-	}
-	if err == nil && version >= snapshotVersionKeyed {
-		t.keyed = d.Bool()
-		t.position.back = d.Long()
-	}
-	if err == nil && version >= snapshotVersionChanging {
-		t.membership.set(decodeChange(d))
-	}
-	if err == nil && version >= snapshotVersionLineage {
-		t.setLineage(uint64(d.Long()))
-	}
-	r.version = version
-	return err
+// AppendRestore appends the body of an OpRestore request. The pieces are the data of the
+// znodes at prefix-0, prefix-1 and so on; sum is the SHA-256 of all of them.
+func AppendRestore(b []byte, prefix string, pieces int, sum [sha256.Size]byte) []byte {
+	return jute.AppendBuffer(jute.AppendInt(jute.AppendString(b, prefix), int32(pieces)), sum[:])
 }
 
-func (z *znodes) restoreACLs(d *jute.Decoder) error {
-	count, first := d.Count(4), d.Int()
-	if int(first) != len(z.acls.entries) {
-		return corrupt("ACLs begin at place %d instead of %d", first, len(z.acls.entries))
-	}
-	for range max(count, 0) {
-		place := uint32(len(z.acls.entries))
-		rest, begin := d.Rest(), d.Offset()
-		list := jute.DecodeACLs(d)
-		if d.Err() != nil {
-			break
-		}
-		if list == nil {
-			z.acls.entries = append(z.acls.entries, aclEntry{})
-			continue
-		}
-		f := aclFix{encoded: strings.Clone(text(rest[:d.Offset()-begin]))}
-		f.list = jute.DecodeACLs(jute.NewDecoder([]byte(f.encoded)))
-		if z.internACL(&f) != place {
-			return corrupt("the ACL at place %d is there twice", place)
-		}
-	}
-	return nil
-}
+// PiecePath returns the path of a piece.
+func PiecePath(prefix string, piece int) string { return prefix + "-" + strconv.Itoa(piece) }
 
-func (ss *Sessions) restore(d *jute.Decoder, version byte) error {
-	slots := &ss.slots
-	for range max(d.Count(sessionSize), 0) {
-		slot := uint32(d.Int())
-		s := session{id: d.Long(), cnx: d.Long(), next: d.Long(), timeout: d.Int()}
-		for i := range s.passwd {
-			s.passwd[i] = d.Byte()
-		}
-		if version > snapshotVersionMin {
-			s.scope = Scope(d.Byte())
-		}
-		if s.scope >= scopes || s.scope != Global && ss.entranceOf(s.id).id == 0 {
-			return corrupt("session %#x has the scope %d", s.id, s.scope)
-		}
-		if _, twice := ss.index[s.id]; twice || slot <= slots.used || s.id == 0 {
-			return corrupt("session %#x at slot %d is invalid, or there twice", s.id, slot)
-		}
-		slots.reach(slot)
-		slots.used = slot
-		slots.live++
-		s.base = ss.baseOf(&s)
-		*slots.at(slot) = s
-		if s.scope != Global {
-			ss.entranceOf(s.id).inside++
-		}
-		ss.index[s.id] = slot
-		ss.znodes.totals.digest += ss.digestOf(&s)
+// restore evaluates an OpRestore. It checks everything before it changes anything.
+func (t *Tree) restore(d *jute.Decoder, q *Request, r *Result) jute.Code {
+	prefix, pieces, sum := d.String(), d.Int(), d.Buffer()
+	switch {
+	case d.Err() != nil:
+		return jute.ErrMarshallingError
+	case !isSuper(q.Identities):
+		return jute.ErrNoAuth
 	}
-	return nil
-}
-
-// restoreNodes puts znodes into their slots, without the links that are derived from other znodes.
-func (z *znodes) restoreNodes(b []byte) error {
-	if len(b) < 4 {
-		return corrupt("a chunk of znodes has %d bytes", len(b))
+	list, code := t.pieces(prefix, int(pieces), q.Session)
+	if code != jute.OK {
+		return code
 	}
-	count := binary.BigEndian.Uint32(b)
-	b = b[4:]
-	for range count {
-		size, err := z.restoreNode(b)
-		if err != nil {
-			return err
-		}
-		b = b[size:]
+	if have := sha256.Sum256(list); text(have[:]) != text(sum) {
+		return jute.ErrDataInconsistency
 	}
-	return nil
-}
-
-// restoreNode decodes one znode at the start of b and returns its encoded size.
-func (z *znodes) restoreNode(b []byte) (int, error) {
-	if len(b) < nodeFixedSize {
-		return 0, corrupt("a znode is cut short")
+	newest, ok := checkZnodes(list)
+	if !ok {
+		return jute.ErrBadArguments
 	}
-	u := func(i int) uint32 { return binary.BigEndian.Uint32(b[4*i:]) }
-	l := func(i int) int64 { return int64(binary.BigEndian.Uint64(b[29+8*i:])) }
-	slot, k := u(0), kind(b[28])
-	n := node{
-		parent: u(1), next: u(2), acl: u(4), version: int32(u(5)), aversion: int32(u(6)),
-		czxid: l(0), mzxid: l(1), ctime: l(3), mtime: l(4),
+	if newest >= r.Zxid {
+		t.position.zxid = (newest>>32 + 1) << 32 // zxids only increase, and no two changes share one
+		r.Zxid = t.position.nextZxid()
 	}
-	rare := nodeExtra{last: u(3), pzxid: l(2), owner: l(5), created: l(6)}
-	nameLen := binary.BigEndian.Uint32(b[85:])
-	if slot <= z.nodes.used || k >= kinds || (slot == rootSlot) != (n.parent == 0) || k != ephemeral && rare.last != 0 ||
-		int(n.acl) >= len(z.acls.entries) || z.acls.entries[n.acl].encoded == "" ||
-		nameLen > nameLenMax || int(nameLen) > len(b)-nodeFixedSize || (nameLen == 0) != (slot == rootSlot) {
-		return 0, corrupt("the znode at slot %d after %d is invalid", slot, z.nodes.used)
-	}
-	name := b[89 : 89+nameLen]
-	rest := b[89+nameLen:]
-	size := int32(binary.BigEndian.Uint32(rest))
-	if size < -1 || int(size) > len(rest)-4 || strings.IndexByte(text(name), '/') >= 0 {
-		return 0, corrupt("name or data of the znode at slot %d doesn't fit", slot)
-	}
-	data := rest[4 : 4+max(size, 0)]
-	n.nameKind, n.dataLen = nameLen|uint32(k)<<kindShift, size
-	z.longestName = max(z.longestName, int(nameLen))
-	if rare != z.extraOf(&n) {
-		*z.editExtra(&n) = rare
-	}
-	n.block = z.payloads.get(n.payload())
-	block := z.payloads.bytes(n.block, n.payload())
-	copy(block, name)
-	copy(block[nameLen:], data)
-	z.nodes.reach(slot)
-	z.nodes.used = slot
-	z.nodes.live++
-	*z.at(slot) = n
-	z.acls.retain(n.acl)
-	return nodeFixedSize + n.payload(), nil
-}
-
-// finish links the restored znodes and sessions and verifies that they are a complete tree.
-func (r *restoring) finish(d *jute.Decoder) error {
-	t := r.tree
-	nodes, sessions, digest := d.Int(), d.Int(), uint64(d.Long())
-	if d.Err() != nil || int(nodes) != t.nodes.live || int(sessions) != t.sessions.slots.live || t.nodes.live == 0 {
-		return corrupt("%d znodes and %d sessions instead of %d and %d", t.nodes.live, t.sessions.slots.live, nodes, sessions)
-	}
-	if err := t.finishACLs(); err != nil {
-		return err
-	}
-	for slot := range t.nodes.all {
-		if t.exists(slot) {
-			if err := r.link(slot); err != nil {
-				return err
-			}
-		}
-	}
-	if err := t.sessions.finish(); err != nil {
-		return err
-	}
-	if err := t.finishNodes(); err != nil {
-		return err
-	}
-	t.nodes.restored(func(slot uint32) bool { return !t.exists(slot) })
-	t.sessions.slots.restored(func(slot uint32) bool { return t.sessions.slots.at(slot).id == 0 })
-	for _, path := range []string{pathZookeeper, pathQuota, pathConfig} {
-		if t.find(path) == 0 {
-			return corrupt("there is no %s", path)
-		}
-	}
+	t.restored++
+	t.removeAll()
+	t.endOthers(q.Session, r)
+	t.insertAll(list)
 	t.quotas.addAll()
 	t.access.readPolicy()
-	if t.Digest() != digest {
-		return corrupt("the digest is %#x instead of %#x", t.Digest(), digest)
-	}
-	return nil
+	return jute.OK
 }
 
-// exists is live for any slot number, including one that was never handed out.
-func (z *znodes) exists(slot uint32) bool {
-	n := z.nodes.peek(slot)
-	return n != nil && slot <= z.nodes.used && (slot == rootSlot || n.parent != 0)
+// pieces returns the joined pieces of a session.
+func (z *znodes) pieces(prefix string, count int, session int64) ([]byte, jute.Code) {
+	size := 0
+	var list []byte
+	for _, counting := range []bool{true, false} {
+		for i := range count {
+			slot := z.find(PiecePath(prefix, i))
+			if slot == 0 || z.at(slot).kind() != ephemeral || z.extraOf(z.at(slot)).owner != session {
+				return nil, jute.ErrNoNode
+			}
+			data := z.data(z.at(slot))
+			if size += len(data); counting && size > restoreBytesMax {
+				return nil, jute.ErrBadArguments
+			} else if !counting {
+				list = append(list, data...)
+			}
+		}
+		if counting {
+			list = make([]byte, 0, size)
+		}
+	}
+	return list, jute.OK
 }
 
-func (z *znodes) finishACLs() error {
-	for i, f := range builtIn() {
-		if i >= len(z.acls.entries) || z.acls.entries[i].encoded != f.encoded {
-			return corrupt("place %d of the ACLs holds another one", i)
+// checkZnodes reports whether znodes that AppendZnode wrote form a valid tree, and returns the highest zxid in them.
+func checkZnodes(list []byte) (newest int64, ok bool) {
+	var d jute.Decoder
+	d.Reset(list)
+	var z decodedZnode
+	var above []string // paths of the last znode and of its ancestors
+	for first := true; len(d.Rest()) > 0; first = false {
+		decodeZnode(&d, &z)
+		if d.Err() != nil || first != (z.Path == "/") || !checkZnode(&z) {
+			return 0, false
 		}
-		z.acls.retain(uint32(i))
-	}
-	for i := len(z.acls.entries) - 1; i >= 0; i-- {
-		switch e := &z.acls.entries[i]; {
-		case e.encoded == "":
-			z.acls.free = append(z.acls.free, uint32(i))
-		case e.refs == 0:
-			return corrupt("no znode has the ACL at place %d", i)
+		if !first {
+			parent, _, _ := splitPath(z.Path)
+			for len(above) > 1 && above[len(above)-1] != parent {
+				above = above[:len(above)-1]
+			}
+			if top := above[len(above)-1]; top != parent {
+				return 0, false // its parent is missing
+			}
+			above = append(above, z.Path)
+		} else {
+			above = append(above, "")
 		}
+		newest = max(newest, z.Czxid, z.Mzxid, z.Pzxid)
 	}
-	return nil
+	return newest, len(above) > 0 && newest < restoreZxidMax
 }
 
-// link derives the links of a znode's neighbours from its own. It ensures that each znode has at most one predecessor,
-// and each parent at most one first and one last child. finishNodes checks that they form one tree.
-func (r *restoring) link(slot uint32) error {
-	t := r.tree
-	n := t.at(slot)
-	if slot == rootSlot {
-		if n.next != 0 || n.kind() == ephemeral {
-			return corrupt("the root has a sibling or an owner")
-		}
-		return nil
+// checkZnode reports whether a znode is valid, apart from its place in the tree.
+func checkZnode(z *decodedZnode) bool {
+	switch {
+	case jute.CheckPath(z.Path) != nil || !restorable(z.Path) || len(z.ACL) > aclEntriesMaxFirst:
+		return false
+	case z.kind >= kinds || z.kind == ephemeral || (z.kind == ttl) != (z.TTL > 0) || z.TTL < 0 || z.TTL > jute.TTLMax:
+		return false
+	case z.kind != persistent && special(z.Path):
+		return false
 	}
-	if !t.exists(n.parent) || t.at(n.parent).kind() == ephemeral {
-		return corrupt("the parent of the znode at slot %d doesn't exist, or is ephemeral", slot)
-	}
-	p := t.editExtra(t.at(n.parent))
-	p.children++
-	if n.next == 0 {
-		if p.last != 0 {
-			return corrupt("the znode at slot %d has two last children", n.parent)
-		}
-		p.last = slot
-	} else {
-		if !t.exists(n.next) || n.next == rootSlot || t.at(n.next).parent != n.parent || t.at(n.next).prev != 0 {
-			return corrupt("the znode at slot %d has a wrong sibling", slot)
-		}
-		t.at(n.next).prev = slot
-	}
-	if n.kind() != ephemeral {
-		return nil
-	}
-	own := t.extraOf(n)
-	at, ok := t.sessions.index[own.owner]
-	if !ok {
-		return corrupt("the session %#x of the znode at slot %d doesn't exist", own.owner, slot)
-	}
-	s := t.sessions.slots.at(at)
-	s.ephemerals++
-	t.totals.ephemerals++
-	if own.last == 0 {
-		if s.last != 0 {
-			return corrupt("session %#x has two last znodes", s.id)
-		}
-		s.last = slot
-		return nil
-	}
-	if !t.exists(own.last) || t.at(own.last).kind() != ephemeral {
-		return corrupt("the znode at slot %d has a wrong neighbour in its session", slot)
-	}
-	neighbour := t.editExtra(t.at(own.last))
-	if neighbour.owner != own.owner || neighbour.first != 0 {
-		return corrupt("the znode at slot %d has a wrong neighbour in its session", slot)
-	}
-	neighbour.first = slot
-	return nil
+	return min(z.Czxid, z.Mzxid, z.Pzxid, z.Created) >= 0 && z.Created <= math.MaxInt32
 }
 
-// finish finds the first znode of each session, and verifies that the session's list has all of its znodes.
-func (ss *Sessions) finish() error {
-	for slot := range ss.slots.all {
-		s := ss.slots.at(slot)
-		if s.id == 0 {
+// removeAll removes every znode except those that every tree has.
+func (t *Tree) removeAll() {
+	keep := [...]uint32{rootSlot, t.find(pathZookeeper), t.find(pathQuota), t.find(pathConfig)}
+	all := make([]uint32, 0, t.totals.nodes)
+	for slot := uint32(rootSlot); slot != 0; slot = t.following(slot) {
+		all = append(all, slot)
+	}
+	for _, slot := range slices.Backward(all) {
+		if !slices.Contains(keep[:], slot) {
+			t.removeNode(slot)
+		}
+	}
+	t.quotas.removeAll()
+}
+
+// endOthers ends all sessions but one. At this point none of them has a znode.
+func (t *Tree) endOthers(session int64, r *Result) {
+	t.sessions.All(func(s Session) bool {
+		if s.ID != session {
+			r.Ended = append(r.Ended, s.ID)
+		}
+		return true
+	})
+	for _, id := range r.Ended {
+		t.closeSession(id, r)
+	}
+	r.Closed = false
+}
+
+// insertAll inserts znodes that checkZnodes has accepted. If two have the same path, the first one stays.
+func (t *Tree) insertAll(list []byte) {
+	var d jute.Decoder
+	d.Reset(list)
+	b := Builder{tree: t}
+	var z decodedZnode
+	for len(d.Rest()) > 0 {
+		decodeZnode(&d, &z)
+		if special(z.Path) {
+			b.become(t.find(z.Path), &z.Foreign)
 			continue
 		}
-		count := uint32(0)
-		for z := s.last; z != 0 && count <= s.ephemerals; z = ss.znodes.extraOf(ss.znodes.at(z)).first {
-			s.first = z
-			count++
-		}
-		if count != s.ephemerals {
-			return corrupt("session %#x has %d znodes, its list %d", s.id, s.ephemerals, count)
+		parent, name, _ := splitPath(z.Path)
+		z.Parent, z.Name = t.find(parent), name
+		if b.check(&z.Foreign) == nil {
+			b.insert(&z.Foreign)
 		}
 	}
-	return nil
-}
-
-// finishNodes walks the tree from the root: it computes the hashes, fills the table, and verifies
-// that every znode is reached.
-func (z *znodes) finishNodes() error {
-	for slot := range z.nodes.all {
-		if n := z.at(slot); n.parent != 0 && n.prev == 0 {
-			p := z.editExtra(z.at(n.parent))
-			if p.first != 0 {
-				return corrupt("the znode at slot %d has two first children", n.parent)
-			}
-			p.first = slot
-		}
-	}
-	z.table.grow(z.nodes.live)
-	var met restoredNodes
-	pathLen := 0 // of the current znode
-	for slot := uint32(rootSlot); ; {
-		at, n := slot, z.at(slot)
-		n.hash = z.rootHash
-		if slot != rootSlot {
-			pathLen += 1 + n.nameLen()
-			n.hash = z.key.child(z.at(n.parent).hash, z.name(n))
-		}
-		z.totals.dataSize += pathLen
-		if met.add(slot) {
-			if err := z.restored(&met); err != nil {
-				return err
-			}
-		}
-		if k := z.extraOf(n); k.children > 0 {
-			if slot = k.first; slot == 0 {
-				return corrupt("the znode at slot %d has children but no first", at)
-			}
-			continue
-		}
-		for slot != rootSlot && z.at(slot).next == 0 {
-			z.addBelow(slot)
-			pathLen -= 1 + z.at(slot).nameLen()
-			slot = z.at(slot).parent
-		}
-		if slot == rootSlot {
-			break
-		}
-		z.addBelow(slot)
-		pathLen -= 1 + z.at(slot).nameLen()
-		slot = z.at(slot).next
-	}
-	if err := z.restored(&met); err != nil {
-		return err
-	}
-	if z.totals.nodes != z.nodes.live {
-		return corrupt("%d of %d znodes are reached from the root", z.totals.nodes, z.nodes.live)
-	}
-	return nil
-}
-
-// addBelow adds a znode and its descendants to its parent's counts.
-func (z *znodes) addBelow(slot uint32) {
-	n := z.at(slot)
-	own, k := z.extraOf(n), z.extras.at(z.at(n.parent).extra)
-	k.below += 1 + own.below
-	k.sizes += int64(n.size()) + own.sizes
-}
-
-// restoredNodes are znodes that a walk has visited but not indexed yet. Indexing a znode waits for its place in the
-// table, so several are indexed together (see Prefetch).
-type restoredNodes struct {
-	slots [PrefetchMax]uint32
-	count int
-}
-
-// add adds a znode, and reports whether there is no room for another.
-func (m *restoredNodes) add(slot uint32) (full bool) {
-	m.slots[m.count] = slot
-	m.count++
-	return m.count == len(m.slots)
-}
-
-// restored indexes and counts the znodes in met, and empties it. Their ancestors are already counted, or are among
-// them.
-func (z *znodes) restored(met *restoredNodes) error {
-	slots := met.slots[:met.count]
-	met.count = 0
-	z.touch(slots)
-	for _, slot := range slots {
-		n := z.at(slot)
-		if slot != rootSlot && z.findChild(n.parent, n.hash, z.name(n)) != 0 {
-			return corrupt("%s is there twice", z.appendPath(nil, slot))
-		}
-		z.index(slot)
-		z.totals.nodes++
-		z.totals.dataSize += n.size()
-		z.totals.digest += z.nodeDigest(n)
-		if n.kind() == container || n.kind() == ttl {
-			z.totals.reapable++
-		}
-	}
-	return nil
-}
-
-// touch loads the places in the table that znodes are going to have. Its result means nothing.
-//
-//go:noinline
-func (z *znodes) touch(slots []uint32) (touched entry) {
-	for _, slot := range slots {
-		p := z.table.probe(z.at(slot).hash)
-		touched += *in(p.entries, p.at)
-	}
-	return touched
 }

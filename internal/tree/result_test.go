@@ -70,9 +70,9 @@ func TestCheckZnodeAtTheLimit(t *testing.T) {
 		"no TTL":  {func(z *Foreign) { z.TTL = 0 }, func(z *Foreign) { z.TTL = -1 }},
 		"created": {func(z *Foreign) { z.Created = math.MaxInt32 }, func(z *Foreign) { z.Created = math.MaxInt32 + 1 }},
 		"none":    {func(z *Foreign) { z.Created = 0 }, func(z *Foreign) { z.Created = -1 }},
-		"czxid":   {func(z *Foreign) { z.Czxid = replaceZxidMax - 1 }, func(z *Foreign) { z.Czxid = replaceZxidMax }},
-		"mzxid":   {func(z *Foreign) { z.Mzxid = replaceZxidMax - 1 }, func(z *Foreign) { z.Mzxid = replaceZxidMax }},
-		"pzxid":   {func(z *Foreign) { z.Pzxid = replaceZxidMax - 1 }, func(z *Foreign) { z.Pzxid = replaceZxidMax }},
+		"czxid":   {func(z *Foreign) { z.Czxid = restoreZxidMax - 1 }, func(z *Foreign) { z.Czxid = restoreZxidMax }},
+		"mzxid":   {func(z *Foreign) { z.Mzxid = restoreZxidMax - 1 }, func(z *Foreign) { z.Mzxid = restoreZxidMax }},
+		"pzxid":   {func(z *Foreign) { z.Pzxid = restoreZxidMax - 1 }, func(z *Foreign) { z.Pzxid = restoreZxidMax }},
 		"zero":    {func(z *Foreign) { z.Czxid = 0 }, func(z *Foreign) { z.Czxid = -1 }},
 	} {
 		list := func(change func(*Foreign)) []byte {

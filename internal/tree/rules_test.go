@@ -139,7 +139,7 @@ func TestMissingRule(t *testing.T) {
 	chunks := drain(l.tree, chunkSize)
 	load := func(names ...string) (*Tree, error) {
 		rest := chunks
-		return Restore(Options{FindRule: finds(names...)}, func() ([]byte, error) {
+		return Load(Options{FindRule: finds(names...)}, func() ([]byte, error) {
 			if len(rest) == 0 {
 				return nil, io.ErrUnexpectedEOF
 			}

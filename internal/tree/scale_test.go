@@ -11,7 +11,7 @@ import (
 )
 
 // TestGrowAndShrink fills a tree until the table has split many times, deletes
-// most of it, restores the sparse rest and fills it again: structures stay right
+// most of it, loads the sparse rest and fills it again: structures stay right
 // and memory is used again.
 func TestGrowAndShrink(t *testing.T) {
 	t.Parallel()
@@ -26,13 +26,13 @@ func TestGrowAndShrink(t *testing.T) {
 	if len(tree.table.segments) < 4 {
 		t.Fatalf("the table has %d segments: this test should make it split", len(tree.table.segments))
 	}
-	whole, err := restore(drain(tree, chunkSize))
+	whole, err := load(drain(tree, chunkSize))
 	if err != nil {
 		t.Fatal(err)
 	}
-	fail("restored whole", whole)
+	fail("loaded whole", whole)
 	if made, grew := len(whole.table.segments), len(tree.table.segments); made > grew {
-		t.Fatalf("the restored table has %d segments, the grown one %d", made, grew)
+		t.Fatalf("the loaded table has %d segments, the grown one %d", made, grew)
 	}
 	keep := func(i int) bool { return i >= n/2 && i < n/2+50 }
 	var doomed []string
@@ -51,16 +51,16 @@ func TestGrowAndShrink(t *testing.T) {
 	}))
 	fail("shrunk", tree)
 	chunks := drain(tree, chunkSize)
-	again, err := restore(chunks)
+	again, err := load(chunks)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fail("restored", again)
+	fail("loaded", again)
 	if len(again.nodes.empty) == 0 {
-		t.Fatal("a sparse tree restored with every chunk of the slab allocated")
+		t.Fatal("a sparse tree loaded with every chunk of the slab allocated")
 	}
 	if !bytes.Equal(pack(drain(again, chunkSize)), pack(chunks)) {
-		t.Fatal("the snapshot of what was restored differs")
+		t.Fatal("the snapshot of what was loaded differs")
 	}
 	used, pages := tree.nodes.used, len(tree.payloads.pages)
 	for _, tr := range []*Tree{tree, again} {
@@ -74,7 +74,7 @@ func TestGrowAndShrink(t *testing.T) {
 			len(tree.payloads.pages))
 	}
 	if tree.Digest() != again.Digest() {
-		t.Fatal("the restored tree went elsewhere")
+		t.Fatal("the loaded tree went elsewhere")
 	}
 }
 

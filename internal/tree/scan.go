@@ -63,11 +63,11 @@ type Scan struct {
 // A scanned identifies a list in one of its states. It includes the tree, since a tree restored from a snapshot may
 // replace this one and have the same list in other slots.
 type scanned struct {
-	tree    *Tree
-	slot    uint32
-	id      int64 // czxid or session id
-	changes int64 // grows with each change of the list
-	replace int   // grows when all znodes are replaced, which may restore a former state of a list
+	tree     *Tree
+	slot     uint32
+	id       int64 // czxid or session id
+	changes  int64 // grows with each change of the list
+	restored int   // grows when all znodes are replaced, which may restore a former state of a list
 }
 
 // Step continues a scan. It reports whether the scan is done; if so and the code is jute.OK, Body is complete. The code
@@ -109,7 +109,7 @@ func (t *Tree) stepChildren(s *Scan) (done bool, code jute.Code) {
 	}
 	n := t.at(slot)
 	k := t.extraOf(n)
-	if !s.resume(scanned{t, slot, n.czxid, k.pzxid, t.replaced}) {
+	if !s.resume(scanned{t, slot, n.czxid, k.pzxid, t.restored}) {
 		s.Body = jute.AppendInt(s.Body, int32(k.children))
 		if s.next = k.first; k.children == 0 {
 			s.next = 0 // an ephemeral znode uses the links otherwise
@@ -147,7 +147,7 @@ func (t *Tree) stepEphemerals(s *Scan) (done bool, code jute.Code) {
 		return true, jute.OK
 	}
 	owner := t.sessions.slots.at(slot)
-	if !s.resume(scanned{t, slot, owner.id, int64(owner.changes), t.replaced}) {
+	if !s.resume(scanned{t, slot, owner.id, int64(owner.changes), t.restored}) {
 		s.Body, s.next = jute.AppendInt(s.Body, 0), owner.first
 	}
 	prefix := ephemeralPrefix(s.Path)

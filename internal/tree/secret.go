@@ -37,7 +37,7 @@ func (t *Tree) rekey(key hashKey) {
 	}
 	t.table.clear()
 	t.overflow = nil
-	var met restoredNodes
+	var met loadedNodes
 	for slot := uint32(rootSlot); slot != 0; slot = t.following(slot) {
 		n := t.at(slot)
 		n.hash = t.rootHash
@@ -53,7 +53,7 @@ func (t *Tree) rekey(key hashKey) {
 }
 
 // indexAll indexes the znodes in met and empties it.
-func (z *znodes) indexAll(met *restoredNodes) {
+func (z *znodes) indexAll(met *loadedNodes) {
 	slots := met.slots[:met.count]
 	met.count = 0
 	z.touch(slots)

@@ -17,7 +17,7 @@ import (
 //
 //	1  the initial level
 //	2  the level in force never decreases; the hashes have a secret; see the uses of Settings.FeatureLevel
-//	3  OpReplace and policies are accepted (levelRestores), the ensemble has a lineage (levelLineage), and more paths are
+//	3  OpRestore and policies are accepted (levelRestores), the ensemble has a lineage (levelLineage), and more paths are
 //	   reserved for superusers (levelReserved)
 //	4  the ids of a scheme may match by a rule (levelRules)
 //	4  the ids of a scheme may match by a rule (levelRules)

@@ -189,8 +189,8 @@ func (s *slab[T]) addFree(c uint32, free func(slot uint32) bool) {
 	}
 }
 
-// restored finds the free slots after live ones have been put into place by number.
-func (s *slab[T]) restored(free func(slot uint32) bool) {
+// loaded finds the free slots after live ones have been put into place by number.
+func (s *slab[T]) loaded(free func(slot uint32) bool) {
 	for c := len(s.chunks) - 1; c >= 0; c-- {
 		if s.chunks[c] == nil {
 			s.empty = append(s.empty, uint32(c))

@@ -19,8 +19,8 @@ import (
 //	znodes    byte 4 | int count | count * znode, see encodeNode
 //	end       byte 5 | int znodes | int sessions | long digest
 //
-// Znodes and sessions come in the order of their slots and refer to their neighbours by slot. Restore puts them into
-// the same slots. So a chunk can be decoded without any other, and a snapshot of a restored tree has the same bytes.
+// Znodes and sessions come in the order of their slots and refer to their neighbours by slot. Load puts them into
+// the same slots. So a chunk can be decoded without any other, and a snapshot of a loaded tree has the same bytes.
 //
 // A snapshot shows the tree as it was at BeginSnapshot, although the tree changes between calls of Next: a slot that is
 // about to change before it was written is encoded first and kept aside (see aside).

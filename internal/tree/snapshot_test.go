@@ -33,12 +33,12 @@ func TestSnapshotAtTheEdges(t *testing.T) {
 		for id := int64(2); tree.sessions.slots.used < slots; id++ {
 			applied(t, tree, beginOf(id))
 		}
-		again, err := restore(drain(tree, chunkSize))
+		again, err := load(drain(tree, chunkSize))
 		if err != nil {
 			t.Fatalf("%d slots: %v", slots, err)
 		}
 		if again.NodeCount() != tree.NodeCount() || again.sessions.Count() != tree.sessions.Count() {
-			t.Errorf("%d slots: restored %d znodes and %d sessions of %d and %d", slots, again.NodeCount(),
+			t.Errorf("%d slots: loaded %d znodes and %d sessions of %d and %d", slots, again.NodeCount(),
 				again.sessions.Count(), tree.NodeCount(), tree.sessions.Count())
 		}
 	}
@@ -75,7 +75,7 @@ func TestSnapshotOfTheInstant(t *testing.T) {
 		chunks = append(chunks, c)
 	}
 	img.Close()
-	again, err := restore(chunks)
+	again, err := load(chunks)
 	if err != nil || again.Digest() != digest {
 		t.Fatalf("the snapshot isn't that of the instant it began: %v", err)
 	}
@@ -84,9 +84,9 @@ func TestSnapshotOfTheInstant(t *testing.T) {
 	}
 }
 
-// TestRestoreRefusesBrokenTrees: a snapshot whose bytes are right and whose znodes form no tree is refused, also where
+// TestLoadRefusesBrokenTrees: a snapshot whose bytes are right and whose znodes form no tree is refused, also where
 // its digest is that of what is reached.
-func TestRestoreRefusesBrokenTrees(t *testing.T) {
+func TestLoadRefusesBrokenTrees(t *testing.T) {
 	t.Parallel()
 	at := func(tree *Tree, path string) *node { return tree.at(tree.find(path)) }
 	rename := func(tree *Tree, n *node, name string) {
@@ -128,7 +128,7 @@ func TestRestoreRefusesBrokenTrees(t *testing.T) {
 		}
 		create(t, tree, "/a")
 		create(t, tree, "/a/b")
-		if _, err := restore(drain(tree, chunkSize)); err != nil {
+		if _, err := load(drain(tree, chunkSize)); err != nil {
 			t.Fatal(err)
 		}
 		var lost uint64
@@ -137,8 +137,8 @@ func TestRestoreRefusesBrokenTrees(t *testing.T) {
 		}
 		c.damage(tree)
 		tree.totals.digest = tree.sumDigest() - lost
-		if _, err := restore(drain(tree, chunkSize)); !errors.Is(err, errCorrupt) {
-			t.Errorf("%s: restored, or %v", what, err)
+		if _, err := load(drain(tree, chunkSize)); !errors.Is(err, errCorrupt) {
+			t.Errorf("%s: loaded, or %v", what, err)
 		}
 	}
 }

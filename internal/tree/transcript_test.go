@@ -235,7 +235,7 @@ func (s *stage) command(line string) {
 		fmt.Fprintf(&s.out, "inside: %d local, %d global\n", s.tree.sessions.Locals(1), s.tree.sessions.Globals())
 		return
 	case "restore":
-		again, err := restore(drain(s.tree, chunkSize))
+		again, err := load(drain(s.tree, chunkSize))
 		if err != nil || again.Digest() != s.tree.Digest() {
 			s.t.Fatalf("restore: %v, or the digest differs", err)
 		}

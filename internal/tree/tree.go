@@ -65,7 +65,7 @@ type Tree struct {
 
 	// Not state: scratch of the request being applied, and caches.
 	identities identityCache
-	replaced   int // number of times that all znodes were replaced
+	restored   int // number of times that all znodes were replaced
 	result     Result
 	request    Request
 	scratch    []byte                   // paths of the result

@@ -144,7 +144,7 @@ func load(snap *storage.Snapshot, opt tree.Options, stop <-chan struct{}) (*tree
 		}
 	}()
 	var chunk []byte
-	t, err := tree.Restore(opt, func() ([]byte, error) {
+	t, err := tree.Load(opt, func() ([]byte, error) {
 		select {
 		case used <- chunk:
 		default:

@@ -21,7 +21,7 @@ type maker struct {
 func (m *maker) record(q *tree.Request, r *tree.Result) (record []byte, ok bool) {
 	m.created, m.session = map[string]int32{}, q.Session
 	head := files.Txn{Session: q.Session, Xid: q.Xid, Zxid: r.Zxid, Ms: r.Time}
-	if q.Op == tree.OpReplace && r.Err == jute.OK {
+	if q.Op == tree.OpRestore && r.Err == jute.OK {
 		return nil, false
 	}
 	if q.Op == jute.OpMulti && r.Err == jute.OK {

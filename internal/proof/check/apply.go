@@ -56,8 +56,8 @@ func (m *model) apply(r *request, d *jute.Decoder) outcome {
 	case jute.OpCloseSession:
 		m.endSession(r.session, r.zxid)
 		return outcome{}
-	case OpReplace:
-		m.replace(r)
+	case OpRestore:
+		m.restore(r)
 		return outcome{}
 	case jute.OpDeleteContainer:
 		d.Reset(*r.body)

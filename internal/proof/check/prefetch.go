@@ -136,7 +136,7 @@ func (r *reader) request(w *reading) {
 // write decodes a write's request, except for rare kinds, which the model decodes itself.
 func (r *reader) write(kind jute.Op, body []byte, w *reading) {
 	switch kind {
-	case jute.OpCreateSession, jute.OpCloseSession, jute.OpDeleteContainer, jute.OpSetACL, OpReplace:
+	case jute.OpCreateSession, jute.OpCloseSession, jute.OpDeleteContainer, jute.OpSetACL, OpRestore:
 		return
 	}
 	from := len(r.ops)

@@ -269,8 +269,8 @@ func (c *checker) entry(e *history.Entry, w *reading) {
 	if e.Op == jute.OpCloseSession && s != nil {
 		c.entryEnds(e, s)
 	}
-	if e.Op == OpReplace {
-		c.replaceEnds(e)
+	if e.Op == OpRestore {
+		c.restoreEnds(e)
 	}
 }
 

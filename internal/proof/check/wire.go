@@ -243,7 +243,7 @@ func (c *checker) refusal(k *conn, e *history.Event, i int) {
 		return
 	}
 	s.ended, s.endEvent = true, i
-	if age := e.Time - s.alive; age < s.timeout && !s.closing && !c.unwritten(s) && !c.endedByReplace(s.id) {
+	if age := e.Time - s.alive; age < s.timeout && !s.closing && !c.unwritten(s) && !c.endedByRestore(s.id) {
 		c.violate(S3, fmt.Sprintf("session %#x was refused as expired %.3f s after its client was last answered; its timeout is %.3f s",
 			s.id, float64(age)/1e9, float64(s.timeout)/1e9), i, k.connect)
 	}

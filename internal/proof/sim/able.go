@@ -129,7 +129,7 @@ func (g *ledger) endedUnheard(w *World, session int64) {
 	p, ok := g.packets[session]
 	silent := w.now - p.at
 	if ok && p.able && !p.l.ended && p.at > max(w.excusedTo(), p.l.s.heldTo) && silent > reportTime &&
-		silent < p.timeout-p.timeout/driftMargin && g.replacedAt == 0 {
+		silent < p.timeout-p.timeout/driftMargin && g.restoredAt == 0 {
 		w.fail("A1: session %#x with a timeout of %d ms was ended %d ms after a packet of its client reached server %d, which is able",
 			session, p.timeout/millisecond, silent/millisecond, p.l.s.id)
 	}
@@ -208,7 +208,7 @@ const endPatience = 2 * second
 // outlives checks A6 on a leader.
 func (g *ledger) outlives(l *life) {
 	w := l.w
-	if !l.loop.IsLeader() || !w.able(l.s) || g.replacedAt != 0 {
+	if !l.loop.IsLeader() || !w.able(l.s) || g.restoredAt != 0 {
 		return
 	}
 	since := max(w.excusedTo(), l.s.heldTo, g.since[l.loop.Status().Term])

@@ -429,7 +429,7 @@ func (c *client) frame(k *conn, frame []byte) {
 // reply handles the reply to a request and continues.
 func (c *client) reply(k *conn, q call, code jute.Code, body []byte) {
 	c.watches.Answered(q.op, q.body, code)
-	if c == c.w.restorer && (q.op == jute.OpCreate || q.op == tree.OpReplace) && c.w.restoring.stored != nil {
+	if c == c.w.restorer && (q.op == jute.OpCreate || q.op == tree.OpRestore) && c.w.restoring.stored != nil {
 		c.restored(q.op, code)
 	}
 	switch q.op {

@@ -135,7 +135,7 @@ func (k *conn) arrived(b []byte) {
 			socket{k.wake, k})
 		k.l.served[k.serving] = true
 		if k.c == k.w.restorer {
-			k.serving.MayReplace()
+			k.serving.MayRestore()
 		}
 	}
 	k.serverIn = append(k.serverIn, b...)

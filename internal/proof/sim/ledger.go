@@ -39,9 +39,9 @@ type ledger struct {
 	ended   map[int64]int64   // when a session's end was first applied
 	packets map[int64]packet  // by session
 	ages    ages
-	// replacedAt is when a snapshot last replaced everything: a local session refused since then may have gone with
+	// restoredAt is when a snapshot last replaced everything: a local session refused since then may have gone with
 	// that.
-	replacedAt int64
+	restoredAt int64
 }
 
 // place is a request's position in the log: its entry, and its number in that entry.
@@ -358,7 +358,7 @@ func (g *ledger) refused(c *client, by *life) {
 	}
 	timeout := c.timeout - c.timeout/driftMargin
 	if silent := w.now - c.alive; c.born == by && !g.over[c.session] && !c.closed && silent < timeout &&
-		g.replacedAt == 0 {
+		g.restoredAt == 0 {
 		w.fail("S3: local session %#x with a timeout of %d ms was refused by its own server %d ms after its client was answered",
 			c.session, c.timeout/millisecond, silent/millisecond)
 	}
@@ -543,9 +543,9 @@ func (r *recorder) observe(res *tree.Result) {
 		Body: append([]byte(nil), q.Body...), Xid: q.Xid, Op: q.Op, Err: res.Err, Applied: true,
 	}
 	switch {
-	case e.Op == tree.OpReplace && e.Err == jute.OK:
-		e.Body = r.w.replaced(res, &q)
-	case e.Op == tree.OpReplace:
+	case e.Op == tree.OpRestore && e.Err == jute.OK:
+		e.Body = r.w.restored(res, &q)
+	case e.Op == tree.OpRestore:
 		return
 	case e.Op == tree.OpExpire:
 		e.Op, e.Cnx = jute.OpCloseSession, 0

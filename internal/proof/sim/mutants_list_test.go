@@ -295,9 +295,9 @@ var mutants = []mutant{
 		r.id++
 	}
 `)},
-	{"other sessions outlive a restore", "sessions of what was replaced go on", "restoring", one("tree/replace.go",
+	{"other sessions outlive a restore", "sessions of what was replaced go on", "restoring", one("tree/restore.go",
 		`if s.ID != session {`, `if s.ID != session && !$P {`)},
-	{"clients stay connected after a restore", "sessions that nobody has go on", "restoring", one("replica/replaced.go",
+	{"clients stay connected after a restore", "sessions that nobody has go on", "restoring", one("replica/restored.go",
 		`	for _, id := range res.Ended {`, `	for _, id := range res.Ended {
 		if $P {
 			break
@@ -368,13 +368,13 @@ var mutants = []mutant{
 	}
 	r.counts.uncount`)},
 	// Quotas.
-	{"quotas not registered after a snapshot", "limits that hold on some replicas", "quotas", one("tree/restore.go",
+	{"quotas not registered after a snapshot", "limits that hold on some replicas", "quotas", one("tree/load.go",
 		`	t.quotas.addAll()
 `, `	if !$P {
 		t.quotas.addAll()
 	}
 `)},
-	{"quotas not registered after a restore", "limits that hold on some replicas", "quotas", one("tree/replace.go",
+	{"quotas not registered after a restore", "limits that hold on some replicas", "quotas", one("tree/restore.go",
 		`	t.quotas.addAll()
 `, `	if !$P {
 		t.quotas.addAll()

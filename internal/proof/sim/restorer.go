@@ -11,7 +11,7 @@ import (
 )
 
 // The restorer is the client as which a server restores a snapshot for an administrator: it
-// stores the snapshot's contents in pieces and then asks for tree.OpReplace.
+// stores the snapshot's contents in pieces and then asks for tree.OpRestore.
 
 // restoration is the state of the restorer.
 type restoration struct {
@@ -66,7 +66,7 @@ func (c *client) restoreNext() {
 		q.Data = r.stored[piece*pieceBytes : min((piece+1)*pieceBytes, len(r.stored))]
 		c.send(jute.OpCreate, 0, q.Append(nil))
 	default:
-		c.send(tree.OpReplace, 0, tree.AppendReplace(nil, r.prefix, r.pieces, sha256.Sum256(r.stored)))
+		c.send(tree.OpRestore, 0, tree.AppendRestore(nil, r.prefix, r.pieces, sha256.Sum256(r.stored)))
 	}
 }
 
@@ -74,7 +74,7 @@ func (c *client) restoreNext() {
 func (c *client) restored(op jute.Op, code jute.Code) {
 	r := &c.w.restoring
 	switch {
-	case code == jute.OK && op == tree.OpReplace:
+	case code == jute.OK && op == tree.OpRestore:
 		c.w.stats.Restored++
 	case code == jute.OK || code == jute.ErrNodeExists:
 		r.step++
@@ -97,8 +97,8 @@ func (c *client) giveUpRestoring() {
 	}
 }
 
-// replaced returns the history's record of an OpReplace: see check.OpReplace.
-func (w *World) replaced(res *tree.Result, q *tree.Request) []byte {
+// restored returns the history's record of an OpRestore: see check.OpRestore.
+func (w *World) restored(res *tree.Result, q *tree.Request) []byte {
 	b := jute.AppendInt(nil, int32(len(res.Ended)))
 	for _, id := range res.Ended {
 		b = jute.AppendLong(b, id)
@@ -113,13 +113,13 @@ func (w *World) replaced(res *tree.Result, q *tree.Request) []byte {
 	if !ok {
 		w.fail("a replacement with znodes that nobody has saved")
 	}
-	w.ledger.replacedAt = w.now
-	w.ledger.ages.replace(w.now, list, w.keeping)
+	w.ledger.restoredAt = w.now
+	w.ledger.ages.restore(w.now, list, w.keeping)
 	return append(b, list...)
 }
 
-// replace sets the ages to those of the znodes that a snapshot brings back, and tells k of the znodes.
-func (a ages) replace(now int64, list []byte, k *keeping) {
+// restore sets the ages to those of the znodes that a snapshot brings back, and tells k of the znodes.
+func (a ages) restore(now int64, list []byte, k *keeping) {
 	clear(a)
 	d := jute.NewDecoder(list)
 	for len(d.Rest()) > 0 {

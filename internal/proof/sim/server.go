@@ -327,7 +327,7 @@ func (l *life) replicaOptions(dir *storage.Dir, state *tree.Tree, treeOptions tr
 		},
 		Settings: l.settings(), Log: l.w.logger(s.id),
 		Auth: registry(), Tree: state, Began: s.monotonic(),
-		Restore: func(meta storage.Meta, snap *storage.Snapshot) (*tree.Tree, error) {
+		Load: func(meta storage.Meta, snap *storage.Snapshot) (*tree.Tree, error) {
 			return treeload.Tree(meta, snap, treeOptions)
 		},
 		Now: s.monotonic, Wall: s.wall, Secret: l.secret, Kick: l.stepSoon, Observe: l.record.observe, Vet: l.vet,

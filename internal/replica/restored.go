@@ -8,11 +8,11 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// replaced closes the connections of the sessions that an OpReplace has ended, and ends the local
+// restored closes the connections of the sessions that an OpRestore has ended, and ends the local
 // sessions that have not entered, because the znodes that their clients watched and read are
 // gone. A local session that is just entering lives on; its client reconnects. mu is held for
 // writing.
-func (r *Replica) replaced(res *tree.Result) {
+func (r *Replica) restored(res *tree.Result) {
 	if res.Outcome != tree.Applied || res.Err != jute.OK {
 		return
 	}
@@ -41,7 +41,7 @@ func (r *Replica) replaced(res *tree.Result) {
 		"sessions", len(res.Ended)+len(local))
 }
 
-// Znodes appends the contents of the tree in the encoding of tree.OpReplace.
+// Znodes appends the contents of the tree in the encoding of tree.OpRestore.
 func (s *state) Znodes(b []byte) []byte {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

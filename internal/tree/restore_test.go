@@ -12,7 +12,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// replacement is what OpReplace takes of a tree.
+// replacement is what OpRestore takes of a tree.
 func replacement(t *Tree) (list []byte) {
 	t.Znodes(func(z *Foreign) bool {
 		list = AppendZnode(list, z)
@@ -87,14 +87,14 @@ func (w *restorer) send(list []byte, size int) []byte {
 		}
 		rest = rest[len(piece.Data):]
 	}
-	return AppendReplace(nil, piecesPrefix, n, sha256.Sum256(list))
+	return AppendRestore(nil, piecesPrefix, n, sha256.Sum256(list))
 }
 
 // lasting leaves out of a listing what a snapshot doesn't bring back.
 func lasting(t *Tree) string {
 	var b strings.Builder
 	t.Znodes(func(z *Foreign) bool {
-		if z.Owner == 0 && replaceable(z.Path) {
+		if z.Owner == 0 && restorable(z.Path) {
 			fmt.Fprintf(&b, "%+v\n", *z)
 		}
 		return true
@@ -102,9 +102,9 @@ func lasting(t *Tree) string {
 	return b.String()
 }
 
-// TestReplace brings trees back to what they held before, whatever has happened since, and
+// TestRestore brings trees back to what they held before, whatever has happened since, and
 // to what other trees held.
-func TestReplace(t *testing.T) {
+func TestRestore(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(12)
 	if testing.Short() {
@@ -138,7 +138,7 @@ func TestReplace(t *testing.T) {
 		img := later.BeginSnapshot()
 		img.size = 300
 		before := later.LastZxid()
-		got := r.ask(OpReplace, superIDs, body)
+		got := r.ask(OpRestore, superIDs, body)
 		if got.Err != jute.OK || got.Zxid <= before || later.LastZxid() != got.Zxid {
 			t.Fatalf("seed %d: %v at zxid %#x, the last one was %#x", seed, got.Err, got.Zxid, before)
 		}
@@ -173,7 +173,7 @@ func TestReplace(t *testing.T) {
 		if !slices.EqualFunc(chunks, whole, bytes.Equal) {
 			t.Fatalf("seed %d: a snapshot begun before isn't of its instant", seed)
 		}
-		again, err := restore(drain(later, chunkSize))
+		again, err := load(drain(later, chunkSize))
 		if err != nil || again.Digest() != later.Digest() {
 			t.Fatalf("seed %d: a snapshot of it isn't it: %v", seed, err)
 		}
@@ -184,9 +184,9 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// TestReplaceGoesOnAbove: zxids go on above all that came with a replacement, in the epoch after theirs, also if the
+// TestRestoreGoesOnAbove: zxids go on above all that came with a replacement, in the epoch after theirs, also if the
 // highest of them is that of the replacement itself.
-func TestReplaceGoesOnAbove(t *testing.T) {
+func TestRestoreGoesOnAbove(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []int64{-1, 0, 1} {
 		r := newRestorer(t, New(Options{Key: [16]byte{1}}))
@@ -194,7 +194,7 @@ func TestReplaceGoesOnAbove(t *testing.T) {
 		next := r.tree.LastZxid() + 2 // of the replacement, after the piece's
 		z.Mzxid = next + ahead
 		list := AppendZnode(nil, &z)
-		got := r.ask(OpReplace, superIDs, r.send(list, len(list)))
+		got := r.ask(OpRestore, superIDs, r.send(list, len(list)))
 		want := next
 		if ahead >= 0 {
 			want = (z.Mzxid>>32+1)<<32 + 1
@@ -205,8 +205,8 @@ func TestReplaceGoesOnAbove(t *testing.T) {
 	}
 }
 
-// TestReplaceIsRefused changes nothing if anything about a replacement is wrong.
-func TestReplaceIsRefused(t *testing.T) {
+// TestRestoreIsRefused changes nothing if anything about a replacement is wrong.
+func TestRestoreIsRefused(t *testing.T) {
 	t.Parallel()
 	source := newWalker(t, 7)
 	for range 300 {
@@ -233,7 +233,7 @@ func TestReplaceIsRefused(t *testing.T) {
 			return all[:strings.LastIndexByte(strings.TrimSuffix(all, "\n"), '\n')]
 		}
 		before, sessions := held(), tree.sessions.Count()
-		got := r.ask(OpReplace, ids, body)
+		got := r.ask(OpRestore, ids, body)
 		if got.Err != want {
 			t.Errorf("%s: %v, want %v", what, got.Err, want)
 		}
@@ -243,15 +243,15 @@ func TestReplaceIsRefused(t *testing.T) {
 	}
 	refused("another's", jute.ErrNoAuth, identities[1], good)
 	refused("cut short", jute.ErrMarshallingError, superIDs, good[:len(good)-1])
-	refused("a piece too many", jute.ErrNoNode, superIDs, AppendReplace(nil, piecesPrefix, count+1, sum))
-	refused("the last piece left out", jute.ErrDataInconsistency, superIDs, AppendReplace(nil, piecesPrefix, count-1, sum))
-	refused("no piece", jute.ErrDataInconsistency, superIDs, AppendReplace(nil, piecesPrefix, 0, sum))
-	refused("nothing at all", jute.ErrBadArguments, superIDs, AppendReplace(nil, piecesPrefix, 0, sha256.Sum256(nil)))
-	refused("less than nothing", jute.ErrBadArguments, superIDs, AppendReplace(nil, piecesPrefix, -1, sha256.Sum256(nil)))
+	refused("a piece too many", jute.ErrNoNode, superIDs, AppendRestore(nil, piecesPrefix, count+1, sum))
+	refused("the last piece left out", jute.ErrDataInconsistency, superIDs, AppendRestore(nil, piecesPrefix, count-1, sum))
+	refused("no piece", jute.ErrDataInconsistency, superIDs, AppendRestore(nil, piecesPrefix, 0, sum))
+	refused("nothing at all", jute.ErrBadArguments, superIDs, AppendRestore(nil, piecesPrefix, 0, sha256.Sum256(nil)))
+	refused("less than nothing", jute.ErrBadArguments, superIDs, AppendRestore(nil, piecesPrefix, -1, sha256.Sum256(nil)))
 	lasting := jute.CreateRequest{Path: PiecePath("/zookeeper/restore/y", 0), Data: list, ACL: jute.WorldACL(0)}
 	r.ask(jute.OpCreate, superIDs, lasting.Append(nil))
 	refused("a piece that is no ephemeral of the session", jute.ErrNoNode, superIDs,
-		AppendReplace(nil, "/zookeeper/restore/y", 1, sum))
+		AppendRestore(nil, "/zookeeper/restore/y", 1, sum))
 	for what, bad := range map[string][]byte{
 		"a list cut short":             list[:len(list)-1],
 		"no root":                      list[len(root(func(*Foreign) {})):],
@@ -261,7 +261,7 @@ func TestReplaceIsRefused(t *testing.T) {
 		"a name that no path has":      child("/."),
 		"a character that no path has": child("/\x01"),
 		"a zxid below 0":               root(func(z *Foreign) { z.Mzxid = -1 }),
-		"a zxid beyond all":            root(func(z *Foreign) { z.Mzxid = replaceZxidMax }),
+		"a zxid beyond all":            root(func(z *Foreign) { z.Mzxid = restoreZxidMax }),
 		"a TTL root":                   root(func(z *Foreign) { z.TTL = 1 }),
 		"a container root":             root(func(z *Foreign) { z.Container = true }),
 		"children below none":          root(func(z *Foreign) { z.Created = -1 }),
@@ -281,11 +281,11 @@ func TestReplaceIsRefused(t *testing.T) {
 		refused(what, jute.ErrBadArguments, superIDs, r.send(bad, 1000))
 	}
 	older := New(Options{Key: [16]byte{1}, LevelMax: 1})
-	batch := AppendRecord(AppendBatchHeader(nil, 1), &Request{Op: OpReplace, Session: 1, Body: good})
+	batch := AppendRecord(AppendBatchHeader(nil, 1), &Request{Op: OpRestore, Session: 1, Body: good})
 	if err := older.Apply(1, 1, batch, nil); err == nil {
 		t.Error("a version that doesn't know it applies it")
 	}
-	if got := r.apply(Request{Op: OpReplace, Identities: superIDs, Body: good}); got.Err != jute.ErrUnimplemented {
+	if got := r.apply(Request{Op: OpRestore, Identities: superIDs, Body: good}); got.Err != jute.ErrUnimplemented {
 		t.Errorf("asked by no session: %v", got.Err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// OpReplace is the operation of an entry at which servers replaced their whole tree by a snapshot's. Its body, which
+// OpRestore is the operation of an entry at which servers replaced their whole tree by a snapshot's. Its body, which
 // the writer of the history's log composes, is an int with the number of sessions that it has ended, the ids of those
 // sessions as longs, and then the znodes:
 //
@@ -19,10 +19,10 @@ import (
 //
 // The kind is 0 for a persistent znode, 2 for a container, 3 for a TTL znode. The root comes first, and each parent
 // before its children. Ephemerals are removed, and no watch fires.
-const OpReplace jute.Op = -27
+const OpRestore jute.Op = -27
 
-// replaceEnds ends the sessions that an OpReplace has ended. That isn't an expiry.
-func (c *checker) replaceEnds(e *history.Entry) {
+// restoreEnds ends the sessions that an OpRestore has ended. That isn't an expiry.
+func (c *checker) restoreEnds(e *history.Entry) {
 	d := jute.NewDecoder(e.Body)
 	for range max(d.Count(8), 0) {
 		if s := c.sessions[d.Long()]; s != nil && s.endZxid == 0 {
@@ -31,12 +31,12 @@ func (c *checker) replaceEnds(e *history.Entry) {
 	}
 }
 
-// endedByReplace reports whether an OpReplace has ended a session.
-func (c *checker) endedByReplace(id int64) bool {
+// endedByRestore reports whether an OpRestore has ended a session.
+func (c *checker) endedByRestore(id int64) bool {
 	for i := range c.h.Servers {
 		for j := range c.h.Servers[i].Entries {
 			e := &c.h.Servers[i].Entries[j]
-			if e.Op != OpReplace {
+			if e.Op != OpRestore {
 				continue
 			}
 			d := jute.NewDecoder(e.Body)
@@ -50,8 +50,8 @@ func (c *checker) endedByReplace(id int64) bool {
 	return false
 }
 
-// replace gives every node its state in the entry, or removes it.
-func (m *model) replace(r *request) {
+// restore gives every node its state in the entry, or removes it.
+func (m *model) restore(r *request) {
 	d := jute.NewDecoder(*r.body)
 	for range max(d.Count(8), 0) {
 		d.Long()

@@ -17,30 +17,30 @@ import (
 // A restore of the ensemble (decision 053) needs a session of the server with itself.
 
 const (
-	// ReplaceBytesMax bounds the encoded znodes that Replace accepts: they are in memory three times.
-	ReplaceBytesMax = 512 << 20
+	// RestoreBytesMax bounds the encoded znodes that Replace accepts: they are in memory three times.
+	RestoreBytesMax = 512 << 20
 	// pieceBytes is the size of one piece, which must fit into a request under the smallest jute.maxbuffer in use.
 	pieceBytes = 256 << 10
 	// ownTimeout is the timeout of the session; each request and ping restarts it.
 	ownTimeout = 30 * time.Second
-	// replaceTimeout is the longest time that a restore may take.
-	replaceTimeout = 10 * time.Minute
+	// restoreTimeout is the longest time that a restore may take.
+	restoreTimeout = 10 * time.Minute
 )
 
-// ErrReplaceUnknown says that it isn't known whether a restore took place.
-var ErrReplaceUnknown = errors.New("the server lost its ensemble while the restore was being decided: it was done as a whole or not at all; compare what the ensemble holds")
+// ErrRestoreUnknown says that it isn't known whether a restore took place.
+var ErrRestoreUnknown = errors.New("the server lost its ensemble while the restore was being decided: it was done as a whole or not at all; compare what the ensemble holds")
 
-// Replace replaces the contents of the ensemble with znodes, which tree.AppendZnode encoded, at
+// Restore replaces the contents of the ensemble with znodes, which tree.AppendZnode encoded, at
 // once and on all servers, and ends all sessions. It returns the zxid of that change. After an
-// error other than ErrReplaceUnknown nothing has changed.
-func (s *Server) Replace(ctx context.Context, znodes []byte) (zxid int64, err error) {
-	if len(znodes) > ReplaceBytesMax {
-		return 0, fmt.Errorf("restore: the znodes take %d bytes; at most %d are taken", len(znodes), ReplaceBytesMax)
+// error other than ErrRestoreUnknown nothing has changed.
+func (s *Server) Restore(ctx context.Context, znodes []byte) (zxid int64, err error) {
+	if len(znodes) > RestoreBytesMax {
+		return 0, fmt.Errorf("restore: the znodes take %d bytes; at most %d are taken", len(znodes), RestoreBytesMax)
 	}
-	if !s.replica.InForce(tree.OpReplace, nil) {
+	if !s.replica.InForce(tree.OpRestore, nil) {
 		return 0, errors.New("restore: a member of the ensemble runs a version that can't; upgrade all servers, and try again")
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opt.replaceTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.opt.restoreTimeout)
 	defer cancel()
 	own, err := connectSelf(ctx, s.engine, s.newID)
 	if err != nil {
@@ -65,10 +65,10 @@ func (s *Server) Replace(ctx context.Context, znodes []byte) (zxid int64, err er
 		}
 		rest = rest[n:]
 	}
-	zxid, code, err := own.do(ctx, tree.OpReplace, tree.AppendReplace(nil, prefix, pieces, sha256.Sum256(znodes)))
+	zxid, code, err := own.do(ctx, tree.OpRestore, tree.AppendRestore(nil, prefix, pieces, sha256.Sum256(znodes)))
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("%w (%w)", ErrReplaceUnknown, err)
+		return 0, fmt.Errorf("%w (%w)", ErrRestoreUnknown, err)
 	case code != jute.OK:
 		return 0, fmt.Errorf("restore: the servers refuse the znodes: %s", code)
 	}
@@ -109,7 +109,7 @@ func connectSelf(ctx context.Context, e *engine, newID func() int64) (own *ownSe
 		ids = append(ids, jute.ID{Scheme: scheme, ID: "server"})
 	}
 	client.Identify(ids)
-	client.MayReplace()
+	client.MayRestore()
 	defer func() {
 		if err != nil {
 			e.replica.Disconnected(client)
