@@ -86,8 +86,9 @@ func WriteDynamic(path string, m Members, withVersion bool) error {
 
 // WriteStatic makes the zoo.cfg at cfg point to a dynamic file. It removes server, group and weight lines, peerType
 // and an older dynamicConfigFile, and with dropClientPort also clientPort and clientPortAddress, which the membership
-// then holds. Every other line stays as it is, comments too. The first time, the previous file is kept at BackupPath.
-// It blocks until the disk has it.
+// then holds. Every other line stays as it is, comments too. With relativePaths=file, the dynamic file is named
+// relative to the folder of cfg, so that the folder can be moved; otherwise by its absolute path. The first time, the
+// previous file is kept at BackupPath. It blocks until the disk has it.
 func WriteStatic(cfg, dynamic string, dropClientPort bool) error {
 	content, err := ReadFile(cfg, fileMax)
 	if err != nil {
@@ -104,6 +105,13 @@ func WriteStatic(cfg, dynamic string, dropClientPort bool) error {
 		}
 	}
 	dynamic, err = filepath.Abs(dynamic)
+	if err != nil {
+		return fmt.Errorf("point %s to %s: %w", cfg, dynamic, err)
+	}
+	folder, _, err := pathsBegin(props, cfg)
+	if err == nil && folder != "" {
+		dynamic, err = filepath.Rel(folder, dynamic)
+	}
 	if err != nil {
 		return fmt.Errorf("point %s to %s: %w", cfg, dynamic, err)
 	}

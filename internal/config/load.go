@@ -164,18 +164,26 @@ func (l *loader) run(props []property, defs []string) (*Config, error) {
 
 // findFolder finds out where relative paths begin, which may be said behind them.
 func (l *loader) findFolder(props []property) {
+	folder, said, err := pathsBegin(props, l.c.File)
+	if err != nil {
+		l.failAt("ZD-1002", setting{l.c.File, said.line, said.value}, said.key, err.Error())
+	}
+	l.folder = folder
+}
+
+// pathsBegin returns the folder in which relative paths of a zoo.cfg begin, "" for the working directory, and the
+// property that says so.
+func pathsBegin(props []property, file string) (folder string, said property, err error) {
 	for _, p := range props {
-		if p.key != "relativePaths" || l.c.File == "" {
-			continue
-		}
-		if l.folder = ""; p.value == besideFile {
-			folder, err := filepath.Abs(filepath.Dir(l.c.File))
-			if err != nil {
-				l.failAt("ZD-1002", setting{l.c.File, p.line, p.value}, p.key, err.Error())
-			}
-			l.folder = folder
+		if p.key == "relativePaths" {
+			said = p
 		}
 	}
+	if said.value != besideFile || file == "" {
+		return "", said, nil
+	}
+	folder, err = filepath.Abs(filepath.Dir(file))
+	return folder, said, err
 }
 
 // byPlace orders warnings: first those of the command line, then those of zoo.cfg by line, then those of other files.

@@ -228,3 +228,24 @@ func TestStaticFileIsPointedToTheDynamicOne(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 }
+
+// TestPointerMovesWithItsFolder: where paths begin at the zoo.cfg, the dynamic file beside it is named so that the folder
+// can be moved. The last relativePaths line counts, wherever it stands.
+func TestPointerMovesWithItsFolder(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ paths, pointer string }{
+		{"relativePaths=file\n", "dyn.1"},
+		{"relativePaths=workingDirectory\nrelativePaths=file\n", "dyn.1"},
+		{"relativePaths=file\nrelativePaths=workingDirectory\n", "DIR/dyn.1"},
+	} {
+		dir := t.TempDir()
+		cfg := filepath.Join(dir, "zoo.cfg")
+		if err := os.WriteFile(cfg, []byte("dataDir=data\n"+c.paths), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := WriteStatic(cfg, filepath.Join(dir, "dyn.1"), false); err != nil {
+			t.Fatal(err)
+		}
+		checkFile(t, cfg, "dataDir=data\n"+c.paths+"dynamicConfigFile="+strings.ReplaceAll(c.pointer, "DIR", dir)+"\n")
+	}
+}

@@ -28,8 +28,11 @@ type Turning struct {
 
 // String returns a line for people.
 func (t *Turning) String() string {
-	return fmt.Sprintf("%s: a write of the log under way for %d ms, the last turn of its loop %d ms ago", t.name(),
-		t.FsyncInFlightMs, t.LastTurnMs)
+	writing := "no write of its log is under way"
+	if t.FsyncInFlightMs > 0 {
+		writing = fmt.Sprintf("a write of its log has been under way for %d ms", t.FsyncInFlightMs)
+	}
+	return fmt.Sprintf("%s: %s; its loop turned %d ms ago", t.name(), writing, t.LastTurnMs)
 }
 
 // aloneID stands for the id of a server that is alone. Server 0 is one of an ensemble.
