@@ -15,6 +15,8 @@ type attack struct {
 	peers bool
 	// restart says that a server is restarted during the attack.
 	restart bool
+	// large says that single requests, which the limits allow, cost as much as they may (largeCost).
+	large bool
 	needs
 }
 
@@ -73,7 +75,7 @@ var attacks = []attack{
 	{name: "counting", about: "requests that count or list a large subtree",
 		run: attackCounting},
 	{name: "long-acls", about: "multis and multiReads of znodes with long ACLs, by somebody with many identities",
-		run: attackLongACLs},
+		run: attackLongACLs, large: true},
 	{name: "deep-paths", about: "paths of half a million parts",
 		run: attackDeepPaths},
 	{name: "quotas", about: "quotas of a large subtree that come and go",
@@ -85,7 +87,7 @@ var attacks = []attack{
 	{name: "unread-syncs", about: "syncs of a path of a megabyte on many connections, whose replies nobody reads",
 		run: attackUnreadSyncs, needs: needs{memory: littleMemory}},
 	{name: "unread-multis", about: "multis that create and delete a znode with a name of half a megabyte, unread as well",
-		run: attackUnreadMultis, needs: needs{memory: littleMemory}},
+		run: attackUnreadMultis, large: true, needs: needs{memory: littleMemory}},
 	{name: "slow-requests", about: "requests of a megabyte from many connections, whose ends come byte by byte",
 		run: attackSlowRequests, needs: needs{memory: littleMemory}},
 	{name: "set-watches", about: "watches by the million, set again on many connections that come and go",
