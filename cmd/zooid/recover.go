@@ -19,6 +19,7 @@ import (
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/newensemble"
 	"github.com/zooid-project/zooid/internal/serverid"
+	"github.com/zooid-project/zooid/internal/storage"
 )
 
 const recoverHelp = `usage: zooid recover [-json] zoo.cfg|DATADIR…
@@ -196,10 +197,12 @@ func (r *rescue) change(names []string) error {
 	if cfg == nil {
 		return fmt.Errorf("%s is a directory: give the server's zoo.cfg first", names[0])
 	}
-	if act, err := newensemble.Finish(p.DataDir, p.LogDir); err != nil || act != nil {
-		if act != nil {
-			r.made(act)
-		}
+	held, err := p.Hold()
+	if err != nil {
+		return err
+	}
+	defer held.Close()
+	if done, err := r.finish(p); done || err != nil {
 		return err
 	}
 	id, err := memberID(cfg)
@@ -234,11 +237,45 @@ func (r *rescue) change(names []string) error {
 			filepath.Join(p.DataDir, act.Aside))
 		return nil
 	}
+	// Others may have come back while the question waited.
+	members, err := config.ParseMembers(s.Members)
+	if err == nil {
+		err = noneAnswers(append(members.Servers, cfg.Quorum.Members.Servers...), id)
+	}
+	if err != nil {
+		return err
+	}
 	if err := s.Renew(serverid.Raft(id), act); err != nil {
 		return err
 	}
 	r.made(act)
 	return nil
+}
+
+// finish finishes what an interrupted run has begun, and reports whether nothing is left to do.
+func (r *rescue) finish(p newensemble.Place) (done bool, err error) {
+	act, err := newensemble.Finish(p.DataDir, p.LogDir)
+	switch {
+	case err != nil:
+		return false, err
+	case act != nil && act.What == newensemble.ActNew:
+		r.made(act)
+		if r.aside {
+			return false, fmt.Errorf("the data was not set aside: an interrupted zooid recover -new-ensemble had to be finished first, so this server now has a new ensemble. If another survivor has one, run the command again with -cluster %s before this server is started",
+				act.NewCluster)
+		}
+		return true, nil
+	case !r.aside:
+		return false, nil
+	}
+	if err := storage.FinishSetAside(p.DataDir, p.LogDir); err != nil || storage.InUse(p.DataDir) {
+		return false, err
+	}
+	aside, err := newensemble.SetAsideLast(p.DataDir)
+	if aside {
+		fmt.Fprintln(r.out, "the data is set aside; start this server once the new ensemble runs")
+	}
+	return aside, err
 }
 
 func (r *rescue) made(a *newensemble.Act) {
@@ -293,8 +330,13 @@ func (r *rescue) mayRenew(s *newensemble.Survivor, cfg *config.Config, id int64,
 		return fmt.Errorf("make a new ensemble: %d of %d voters are a majority; start these servers instead, and nothing is lost",
 			n, members.Voters())
 	}
-	for _, m := range append(members.Servers, cfg.Quorum.Members.Servers...) {
-		if addr := answers(m, id); addr != "" {
+	return noneAnswers(append(members.Servers, cfg.Quorum.Members.Servers...), id)
+}
+
+// noneAnswers returns an error if a member other than server self answers.
+func noneAnswers(members []config.Member, self int64) error {
+	for _, m := range members {
+		if addr := answers(m, self); addr != "" {
 			return fmt.Errorf("make a new ensemble: server %d answers at %s. If a majority runs, nothing is lost; otherwise stop it first: it is a survivor",
 				m.ID, addr)
 		}

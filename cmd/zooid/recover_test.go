@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/zooid-project/zooid/internal/freeport"
+	"github.com/zooid-project/zooid/internal/newensemble"
 	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -116,5 +119,82 @@ func TestRecoverCommand(t *testing.T) {
 		other)
 	if storage.InUse(otherData) {
 		t.Error("the other survivor still has its data")
+	}
+}
+
+// A moment is an answer of the operator, before which something happens.
+type moment struct {
+	io.Reader
+	before func()
+}
+
+func (m *moment) Read(b []byte) (int, error) {
+	m.before()
+	return m.Reader.Read(b)
+}
+
+// TestRecoverWhileItAsks: a server can't start on the data while the operator is asked, because what it then
+// acknowledged would be moved away. If another server comes back in the meantime, no new ensemble is made.
+func TestRecoverWhileItAsks(t *testing.T) {
+	t.Parallel()
+	const cluster = "0000000000000abc"
+	ports := freeport.Take(t, 1)
+	for _, what := range []string{"-new-ensemble", "-set-aside"} {
+		cfg, data := survivorOf(t, ports[0], 6)
+		var asked bool
+		var out bytes.Buffer
+		code := recoverEnsemble([]string{what, "-why", "x", cfg}, &moment{strings.NewReader(cluster + "\n"), func() {
+			asked = true
+			d, err := storage.Open(storage.Options{Dir: data, ClusterID: 0xabc})
+			if err == nil {
+				t.Errorf("%s: a server can start while it asks", what)
+				d.Close()
+			}
+		}}, &out, &out)
+		if code != 0 || !asked {
+			t.Errorf("%s: exit code %d, asked %t\n%s", what, code, asked, out.String())
+		}
+	}
+	cfg, data := survivorOf(t, ports[0], 6)
+	var l net.Listener
+	var out bytes.Buffer
+	code := recoverEnsemble([]string{"-new-ensemble", "-why", "x", cfg}, &moment{strings.NewReader(cluster + "\n"), func() {
+		var err error
+		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))); err != nil {
+			t.Fatal(err)
+		}
+	}}, &out, &out)
+	socket.CloseListener(l)
+	if id, err := storage.ReadIdentity(storage.OS{}, data, data); code != 1 || id != 0xabc || err != nil ||
+		!strings.Contains(out.String(), "server 2 answers at") {
+		t.Errorf("exit code %d, cluster %x, %v\n%s", code, id, err, out.String())
+	}
+}
+
+// TestRecoverAgain: -set-aside after an interrupted -new-ensemble doesn't say that it did what it was asked for, and a
+// second -set-aside says that it is done.
+func TestRecoverAgain(t *testing.T) {
+	t.Parallel()
+	ports := freeport.Take(t, 1)
+	cfg, data := survivorOf(t, ports[0], 6)
+	run := func(code int, says string, args ...string) {
+		t.Helper()
+		var out bytes.Buffer
+		if got := recoverEnsemble(append(args, "-why", "x", cfg), strings.NewReader(""), &out, &out); got != code ||
+			!strings.Contains(out.String(), says) {
+			t.Errorf("recover %q: exit code %d, want %d and %q in\n%s", args, got, code, says, out.String())
+		}
+	}
+	moving := filepath.Join(data, "recover-moving") // what -new-ensemble leaves when it is killed near its end
+	act := `{"what":"` + newensemble.ActNew + `","aside":"aside-x","newCluster":"0000000000000def"}`
+	if err := errors.Join(os.Mkdir(moving, 0o700), os.WriteFile(filepath.Join(moving, "ACT"), []byte(act), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	run(1, "run the command again with -cluster 0000000000000def", "-set-aside", "-cluster", "0000000000000abc")
+	if !storage.InUse(data) {
+		t.Error("the data was set aside")
+	}
+	for range 2 {
+		run(0, "start this server once the new ensemble runs", "-set-aside", "-cluster", "0000000000000abc")
 	}
 }

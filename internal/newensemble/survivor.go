@@ -21,6 +21,8 @@ type Place struct {
 	DataDir, LogDir string // LogDir is DataDir unless the log has a directory of its own
 	// Reconfigure evaluates reconfig requests in the log.
 	Reconfigure tree.Reconfigure
+
+	held bool // its directories are locked by Hold
 }
 
 // A Survivor is what one server still has.
@@ -70,7 +72,11 @@ func Read(p Place) (*Survivor, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := storage.Open(storage.Options{Dir: p.DataDir, LogDir: p.LogDir, ClusterID: cluster})
+	opt := storage.Options{Dir: p.DataDir, LogDir: p.LogDir, ClusterID: cluster}
+	if p.held {
+		opt.FS = heldFS{}
+	}
+	dir, err := storage.Open(opt)
 	if err != nil {
 		return nil, fmt.Errorf("read what %s holds: %w; the server must be stopped", p.DataDir, err)
 	}
