@@ -24,9 +24,9 @@ a server that differs has to be set aside first (zooid recover -set-aside).
 
 Never run this for two servers: that makes two ensembles, unless the two reach each other;
 then they wait for one of them to be stopped. A server that knows of an ensemble joins it in
-spite of the order. The order stays until the server begins, or until a server of an
-ensemble answers it (ZD-3213); REASON and NAME are recorded in the file RECOVERED in the
-data directory.
+spite of the order; one that belongs to an ensemble gets no order. The order stays until the
+server begins, or until a server of an ensemble answers it (ZD-3213); REASON and NAME are
+recorded in the file RECOVERED in the data directory.
 `
 
 // runFound orders a server to found its ensemble.
@@ -50,6 +50,15 @@ func runFound(args []string, stdout, stderr io.Writer) int {
 	}
 	if _, err := os.Stat(cfg.Storage.DataDir); err != nil {
 		fmt.Fprintln(stderr, "zooid found:", errorText(fmt.Errorf("order a server to found its ensemble: %w", err)))
+		return 1
+	}
+	member, err := newensemble.InEnsemble(cfg.Storage.DataDir, cfg.Storage.DataLogDir)
+	if err == nil && member {
+		err = fmt.Errorf("%s belongs to a server of an ensemble, which founds none: nothing was ordered. If the ensemble has no quorum, start its other servers; if a majority of their disks is lost for good, use zooid recover",
+			cfg.Storage.DataDir)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "zooid found:", errorText(err))
 		return 1
 	}
 	if err := newensemble.OrderFounding(cfg.Storage.DataDir, *by, *why); err != nil {

@@ -230,8 +230,16 @@ func (r *rescue) change(names []string) error {
 		return errors.New("nothing was changed: the old cluster's id was not given")
 	}
 	if r.aside {
-		if err := s.SetAside(act); err != nil {
+		// With an empty directory, the server would carry out an order to found at once.
+		dropped, err := newensemble.DropFoundingOrder(p.DataDir)
+		if err == nil {
+			err = s.SetAside(act)
+		}
+		if err != nil {
 			return err
+		}
+		if dropped {
+			fmt.Fprintln(r.out, "an order to found an ensemble (zooid found) is dropped: it was about this data")
 		}
 		fmt.Fprintf(r.out, "the data is in %s; start this server once the new ensemble runs\n",
 			filepath.Join(p.DataDir, act.Aside))

@@ -198,3 +198,39 @@ func TestRecoverAgain(t *testing.T) {
 		run(0, "start this server once the new ensemble runs", "-set-aside", "-cluster", "0000000000000abc")
 	}
 }
+
+// TestOrderedByMistake: a server of an ensemble gets no order to found one, and an order that was given goes with the
+// data that is set aside: else the server would found an empty ensemble as soon as the others are silent.
+func TestOrderedByMistake(t *testing.T) {
+	t.Parallel()
+	ports := freeport.Take(t, 1)
+	cfg, data := survivorOf(t, ports[0], 6)
+	found := func() (int, string) {
+		var out bytes.Buffer
+		return runFound([]string{"-why", "nobody leads", cfg}, &out, &out), out.String()
+	}
+	if code, text := found(); code != 0 || !newensemble.FoundingOrdered(data) {
+		t.Errorf("data of no ensemble: exit code %d, ordered %t\n%s", code, newensemble.FoundingOrdered(data), text)
+	}
+	var out bytes.Buffer
+	code := recoverEnsemble([]string{"-set-aside", "-cluster", "0000000000000abc", "-why", "it joins", cfg},
+		strings.NewReader(""), &out, &out)
+	if code != 0 || newensemble.FoundingOrdered(data) || !strings.Contains(out.String(), "is dropped") {
+		t.Errorf("set aside: exit code %d, still ordered %t\n%s", code, newensemble.FoundingOrdered(data), out.String())
+	}
+	if code, text := found(); code != 0 || !newensemble.FoundingOrdered(data) {
+		t.Errorf("no data: exit code %d, ordered %t\n%s", code, newensemble.FoundingOrdered(data), text)
+	}
+
+	cfg, data = survivorOf(t, ports[0], 6)
+	d, err := storage.Open(storage.Options{Dir: data, ClusterID: 0xabc})
+	if err == nil {
+		err = errors.Join(d.Keep("server", []byte("cluster 0000000000000abc\nserver 1\n")), d.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, text := found(); code != 1 || newensemble.FoundingOrdered(data) || !strings.Contains(text, "nothing was ordered") {
+		t.Errorf("data of an ensemble: exit code %d, ordered %t\n%s", code, newensemble.FoundingOrdered(data), text)
+	}
+}

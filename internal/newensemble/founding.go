@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/quorum/peer"
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
@@ -110,6 +111,13 @@ func OrderFounding(dataDir, by, why string) error {
 		return fmt.Errorf("order a server to found an ensemble: %w", err)
 	}
 	return nil
+}
+
+// InEnsemble reports whether a server's directories hold what it has promised to an ensemble: an order to found would do
+// nothing there, until one day the directories are empty.
+func InEnsemble(dataDir, logDir string) (bool, error) {
+	owned, err := peer.Owned(logDir)
+	return owned && storage.InUse(dataDir) && storage.InUse(logDir), err
 }
 
 // FoundingOrdered reports whether there is an order to found an ensemble.

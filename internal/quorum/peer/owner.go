@@ -46,6 +46,12 @@ func checkOwner(dir *storage.Dir, cluster, id uint64) (recorded bool, err error)
 	return true, nil
 }
 
+// Owned reports whether a log's directory names an owner: it is that of a server of an ensemble.
+func Owned(logDir string) (bool, error) {
+	b, err := storage.KeptBefore(storage.OS{}, logDir, keptOwner.name)
+	return b != nil, err
+}
+
 // recordOwner makes dir name server id as its owner.
 func recordOwner(dir *storage.Dir, cluster, id uint64) error {
 	if err := keptOwner.write(dir, cluster, id); err != nil {
