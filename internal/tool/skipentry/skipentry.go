@@ -109,7 +109,7 @@ func (d *Decision) entry() (*storage.Report, error) {
 		return nil, err
 	}
 	if len(reports) == 0 {
-		return nil, runbook.Errorf("ZD-3421", "there is no report of an entry in %s: this server has not stopped at one. Start it together with the servers that have decided. If it stops at the same entry as the others, run this again. If it applies the entry, run its version on the others (first there: zooid skip-entry -withdraw), and nothing is lost. If it does neither, because it never gets the entry, stop it, and name the entry here by -entry, as this command has printed it on the others. To go on without an entry that this server has applied, stop all servers, keep a copy of this one's data and log directories, and replace their content, but for myid, by that of the one of the others whose log reaches furthest (zooid log -files: the highest term, then the highest index)",
+		return nil, runbook.Errorf("ZD-3421", "there is no report of an entry in %s: this server has not stopped at one. Start it together with the servers that have decided. If it stops at the same entry as the others, run this again. If it applies the entry, run its version on the others (first there: zooid skip-entry -withdraw), and nothing is lost. If it does neither, because it never gets the entry, stop it, and name the entry here by -entry, as this command has printed it on the others. To go on without an entry that this server has applied, stop all servers, keep a copy of this one's data and log directories, and replace their content, but for myid and server.kept, by that of the one of the others whose log reaches furthest (zooid log -files: the highest term, then the highest index)",
 			d.LogDir)
 	}
 	return &reports[len(reports)-1], nil
