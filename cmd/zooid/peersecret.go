@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/newensemble"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/internal/serverid"
@@ -120,6 +121,9 @@ func runAllowJoin(args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	until, err := server.AllowJoin(dir, serverid.Raft(id), addr)
+	if err == nil {
+		err = newensemble.HandOver(dir)
+	}
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid allow-join:", errorText(err))
 		return 1

@@ -87,6 +87,11 @@ func recoverEnsemble(args []string, stdin io.Reader, stdout, stderr io.Writer) i
 	} else {
 		err = r.show(flags.Args())
 	}
+	for _, name := range flags.Args() {
+		if p, _, unknown := placeOf(name); unknown == nil {
+			err = errors.Join(err, newensemble.HandOver(p.DataDir, p.LogDir))
+		}
+	}
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid recover:", errorText(err))
 		return 1

@@ -158,12 +158,13 @@ func TestRecoverWhileItAsks(t *testing.T) {
 	cfg, data := survivorOf(t, ports[0], 6)
 	var l net.Listener
 	var out bytes.Buffer
-	code := recoverEnsemble([]string{"-new-ensemble", "-why", "x", cfg}, &moment{strings.NewReader(cluster + "\n"), func() {
+	comesBack := &moment{strings.NewReader(cluster + "\n"), func() {
 		var err error
 		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))); err != nil {
 			t.Fatal(err)
 		}
-	}}, &out, &out)
+	}}
+	code := recoverEnsemble([]string{"-new-ensemble", "-why", "x", cfg}, comesBack, &out, &out)
 	socket.CloseListener(l)
 	if id, err := storage.ReadIdentity(storage.OS{}, data, data); code != 1 || id != 0xabc || err != nil ||
 		!strings.Contains(out.String(), "server 2 answers at") {
@@ -187,7 +188,8 @@ func TestRecoverAgain(t *testing.T) {
 	}
 	moving := filepath.Join(data, "recover-moving") // what -new-ensemble leaves when it is killed near its end
 	act := `{"what":"` + newensemble.ActNew + `","aside":"aside-x","newCluster":"0000000000000def"}`
-	if err := errors.Join(os.Mkdir(moving, 0o700), os.WriteFile(filepath.Join(moving, "ACT"), []byte(act), 0o600)); err != nil {
+	err := errors.Join(os.Mkdir(moving, 0o700), os.WriteFile(filepath.Join(moving, "ACT"), []byte(act), 0o600))
+	if err != nil {
 		t.Fatal(err)
 	}
 	run(1, "run the command again with -cluster 0000000000000def", "-set-aside", "-cluster", "0000000000000abc")
@@ -230,7 +232,8 @@ func TestOrderedByMistake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if code, text := found(); code != 1 || newensemble.FoundingOrdered(data) || !strings.Contains(text, "nothing was ordered") {
+	code, text := found()
+	if code != 1 || newensemble.FoundingOrdered(data) || !strings.Contains(text, "nothing was ordered") {
 		t.Errorf("data of an ensemble: exit code %d, ordered %t\n%s", code, newensemble.FoundingOrdered(data), text)
 	}
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"os/user"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/newensemble"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tool/skipentry"
 )
@@ -76,6 +78,7 @@ func skipEntry(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	case decides:
 		err = d.Decide()
 	}
+	err = errors.Join(err, newensemble.HandOver(dir))
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid skip-entry:", errorText(err))
 		return 1

@@ -113,8 +113,8 @@ func OrderFounding(dataDir, by, why string) error {
 	return nil
 }
 
-// InEnsemble reports whether a server's directories hold what it has promised to an ensemble: an order to found would do
-// nothing there, until one day the directories are empty.
+// InEnsemble reports whether a server's directories hold what it has promised to an ensemble: an order to found would
+// do nothing there, until one day the directories are empty.
 func InEnsemble(dataDir, logDir string) (bool, error) {
 	owned, err := peer.Owned(logDir)
 	return owned && storage.InUse(dataDir) && storage.InUse(logDir), err
