@@ -37,7 +37,7 @@ func DigestID(user, password string) ID {
 	return ID{Scheme: "digest", ID: user + ":" + base64.StdEncoding.EncodeToString(hash[:])}
 }
 
-// DigestAuth returns the credentials that authenticate a client as user (Options.Auth).
+// DigestAuth returns the credentials that authenticate a client as user (Options.Auth). user must not contain a colon.
 func DigestAuth(user, password string) Auth {
 	return Auth{Scheme: "digest", Auth: []byte(user + ":" + password)}
 }

@@ -4,10 +4,10 @@ import "github.com/zooid-project/zooid/jute"
 
 // The protocol's types are those of package jute, so that a program imports this package alone.
 type (
-	// A Stat is a znode's metadata. Its fields are Czxid, Mzxid and Pzxid, the zxids of its creation, of its last change,
-	// and of the last change of its children; Ctime and Mtime, in milliseconds since 1970 (see Time); Version, Cversion
-	// and Aversion, which count the changes of its data, children and ACL; EphemeralOwner, the session that an ephemeral
-	// znode ends with, else 0; DataLength; and NumChildren.
+	// A Stat is a znode's metadata. Its fields are Czxid, Mzxid and Pzxid, the zxids of its creation, of the last change
+	// of its data, and of the last creation or deletion of a child; Ctime and Mtime, in milliseconds since 1970 (see
+	// Time); Version, Cversion and Aversion, which count the changes of its data, children and ACL; EphemeralOwner, the ID
+	// of the session that an ephemeral znode belongs to, else 0; DataLength, in bytes; and NumChildren.
 	Stat = jute.Stat
 
 	// An ACL is one entry of an access control list: Perms for ID. OpenACL, CreatorACL and DigestACL return whole lists.
@@ -56,7 +56,7 @@ const (
 
 // The create modes. An ephemeral znode is deleted with the session that created it and can't have children. The name of
 // a sequential one gets a number. A container is deleted by the server once it has had children and has none left.
-// Those with a TTL belong to CreateTTL.
+// Those with a TTL need CreateTTL.
 const (
 	ModePersistent                  = jute.ModePersistent
 	ModeEphemeral                   = jute.ModeEphemeral
@@ -132,5 +132,5 @@ const (
 	ErrThrottledOp                  = jute.ErrThrottledOp                  // the server sheds load; nothing was applied
 )
 
-// AnyVersion makes Delete, Set and SetACL unconditional.
+// AnyVersion as the version of a Delete, Set, SetACL or check matches every version.
 const AnyVersion int32 = -1

@@ -8,9 +8,9 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Client is one session with an ensemble, seen from a root path. All methods may be called from several goroutines at
-// once. The client reconnects by itself. It ends when it is closed, when its session expires, or when a server refuses
-// its credentials; every call then fails with ErrClosed, ErrSessionExpired or ErrAuthFailed.
+// A Client is one session with an ensemble. Paths are relative to its chroot. All methods may be called from several
+// goroutines at once. The client reconnects by itself. It ends when it is closed, when its session expires, or when a
+// server refuses its credentials; every call then fails with ErrClosed, ErrSessionExpired or ErrAuthFailed.
 type Client struct {
 	s    *session
 	root string // the chroot; "" if none
@@ -43,8 +43,8 @@ func parsePlace(connect, srv string) (ConnectString, error) {
 	return ConnectString{Chroot: chroot}, err
 }
 
-// Open is New followed by Wait: it returns a connected client, or an error that has the last failure of each server
-// that was tried. ctx bounds only the wait; the client outlives it.
+// Open is New followed by Wait. If Wait fails, Open closes the client and returns an error that wraps that of Wait and
+// names the last failure of each server. ctx bounds only the wait; the client outlives it.
 func Open(ctx context.Context, connect string, opt Options) (*Client, error) {
 	c, err := New(connect, opt)
 	if err != nil {
@@ -101,8 +101,8 @@ func (c *Client) Detach() Session {
 	return c.Session()
 }
 
-// Session returns the identification of the session to servers. The ID is 0 before the first connection, and Timeout is
-// then the one requested. The result is a secret: anyone who has it can take over the session.
+// Session returns what identifies the session to servers. The ID is 0 before the first connection, and Timeout is then
+// the one requested. The result is a secret: anyone who has it can take over the session.
 func (c *Client) Session() Session {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()

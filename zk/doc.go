@@ -9,7 +9,7 @@
 //	defer cancel()
 //	c, err := zk.Open(ctx, "zk1:2181,zk2:2181,zk3:2181/app", zk.Options{})
 //	if err != nil {
-//		return err // has the last failure of each server
+//		return err // names the last failure of each server
 //	}
 //	defer c.Close()
 //
@@ -20,9 +20,9 @@
 // A Client is one session. It sends pings, reconnects to another server when a connection is lost, and authenticates
 // again; the session keeps its ephemeral znodes and watches. Host names are resolved at each attempt. An attempt to
 // connect gets the session timeout divided by the number of servers, but at least 100 ms. The pauses between attempts
-// are random and grow to at most 1.6 s. [New] returns at once, and [Client.Wait] waits for the connection.
-// [Client.Chroot] returns a view of a subtree that shares the session. [Client.UpdateServers] replaces the list of
-// servers.
+// are random and grow to at most 1.6 s. A connection is lost when nothing has arrived on it for 2/3 of the session
+// timeout. [New] returns at once, and [Client.Wait] waits for the connection. [Client.Chroot] returns a view of a
+// subtree that shares the session. [Client.UpdateServers] replaces the list of servers.
 //
 // # Authentication
 //
@@ -39,9 +39,9 @@
 //
 // # Calls
 //
-// Every call takes a context. A call that is cancelled before it was sent is never sent. A call that was sent continues
-// at the server, and the error says so. Data passed to a call are copied before it returns, and data that it returns
-// belong to the caller:
+// Every call takes a context. If it ends before the request was sent, the request is never sent. If it ends later, the
+// call returns, but the server may still carry out the request; the error says so. Data passed to a call are copied
+// before it returns, and data that it returns belong to the caller:
 //
 //	data, stat, err := c.Get(ctx, "/config")
 //	...

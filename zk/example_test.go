@@ -178,12 +178,13 @@ func ExampleDigestMD5() {
 	check(err)
 	defer c.Close()
 	who, err := c.WhoAmI(ctx)
-	fmt.Println(who[len(who)-1], err)
+	check(err)
+	fmt.Println(who[len(who)-1])
 
 	_, err = zk.Open(ctx, servers.Connect(), zk.Options{SASL: zk.DigestMD5("app", "guessed")})
 	fmt.Println(errors.Is(err, zk.ErrAuthFailed))
 	// Output:
-	// {sasl app} <nil>
+	// {sasl app}
 	// true
 }
 
@@ -217,8 +218,7 @@ func ExampleOptions_retry() {
 	defer c.Close()
 }
 
-// The client doesn't repeat a write that may have been applied. Here the program finds out by the version, which only
-// this call can have set.
+// The client doesn't repeat a write that may have been applied. This program reads the znode to find out whether it was.
 func ExampleRetryable() {
 	write := func(ctx context.Context, c *zk.Client, path string, data []byte) error {
 		for {
@@ -410,22 +410,21 @@ func ExampleClient_Txn() {
 	// step 1, delete of /jobs/next: zookeeper: NoNode
 }
 
-// Send many reads in one round trip.
+// Send many calls in one round trip.
 func ExampleClient_Pipeline() {
 	withServer(func(ctx context.Context, c *zk.Client) {
 		p := c.Pipeline()
-		var paths []string
+		var created []zk.Future[zk.Created]
+		var read []zk.Future[zk.Node]
 		for i := range 3 {
 			path := fmt.Sprint("/n", i)
-			paths = append(paths, path)
-			p.Create(ctx, path, []byte("data of "+path), zk.ModePersistent, zk.OpenACL())
+			created = append(created, p.Create(ctx, path, []byte("data of "+path), zk.ModePersistent, zk.OpenACL()))
+			read = append(read, p.Get(ctx, path)) // it sees the create, since calls keep their order
 		}
-		var sent []zk.Future[zk.Node]
-		for _, path := range paths {
-			sent = append(sent, p.Get(ctx, path)) // it sees the creates, since calls keep their order
-		}
-		for _, f := range sent {
-			node, err := f.Wait(ctx)
+		for i := range created {
+			_, err := created[i].Wait(ctx)
+			check(err)
+			node, err := read[i].Wait(ctx)
 			fmt.Printf("%s %v\n", node.Data, err)
 		}
 	})
@@ -495,6 +494,7 @@ func ExampleClient_States() {
 		_, _, lock, err := c.ExistsW(ctx, "/lock")
 		check(err)
 		defer lock.Close()
+		changed := lock.Ready()
 		go c.Close()
 		for {
 			select {
@@ -506,9 +506,10 @@ func ExampleClient_States() {
 				if ok && change.State.Final() {
 					return
 				}
-			case <-lock.Ready():
+			case <-changed:
 				if e, ok := lock.Try(); ok {
 					fmt.Println(e)
+					changed = nil // a one-shot watch has only one event
 				}
 			case <-ctx.Done():
 				return

@@ -55,15 +55,15 @@ func ChildrenOp(path string) MultiOp { return MultiOp{Op: jute.OpGetChildren, Pa
 
 // Multi applies all operations or none, as one change of the ensemble's state. Each operation sees the effects of those
 // before it. ops may be checks, creates, sets and deletes. One request has them all, so Options.MaxRequestBytes bounds
-// their data together. The results are in the order of ops. If one fails, err wraps a *MultiError that names it, and
-// nothing was applied.
+// their data together. The results are in the order of ops. If the server refuses one, err wraps a *MultiError that
+// names it, and nothing was applied.
 func (c *Client) Multi(ctx context.Context, ops ...MultiOp) ([]MultiResult, error) {
 	return c.multi(ctx, jute.OpMulti, ops)
 }
 
 // MultiRead reads several znodes with one request. ops may be GetOp and ChildrenOp, and the results are in their order.
-// Each operation succeeds or fails by itself; see MultiResult.Err. err is not nil only if the whole request failed.
-// Servers before 3.6 refuse it.
+// Each operation succeeds or fails by itself (see MultiResult.Err), and other clients' writes may come between them.
+// err is not nil only if the whole request failed. Servers before 3.6 refuse it.
 func (c *Client) MultiRead(ctx context.Context, ops ...MultiOp) ([]MultiResult, error) {
 	return c.multi(ctx, jute.OpMultiRead, ops)
 }

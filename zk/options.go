@@ -35,15 +35,18 @@ const (
 )
 
 // Options configure a client. The zero value is a good choice for most programs. A negative number is an error of New.
+// While a client uses Options, what the fields refer to must not change, and several goroutines may call the functions
+// and methods in them at once.
 type Options struct {
-	// SessionTimeout is how long the server keeps the session and its ephemeral znodes without hearing from this
-	// client. The server limits it to its own bounds; Client.Session has the result. A longer timeout survives longer
-	// outages, but other clients wait longer for the locks and ephemeral znodes of a client that has crashed. It is
-	// sent in whole milliseconds, from 1 ms to 2^31-1 ms. 0 means DefaultSessionTimeout.
+	// SessionTimeout is how long the server keeps the session and its ephemeral znodes without hearing from this client.
+	// The server limits it to its own bounds; Client.Session returns the granted one. A longer timeout survives longer
+	// outages, but other clients wait longer for the locks and ephemeral znodes of a client that has crashed. It is sent
+	// in whole milliseconds, from 1 ms to 2^31-1 ms. 0 means DefaultSessionTimeout.
 	SessionTimeout time.Duration
 
 	// Resume continues an existing session, which Client.Session or Client.Detach returned, instead of opening one. The
-	// zero value opens a session. If the server no longer knows the session, the client ends with ErrSessionExpired.
+	// zero value opens a session. Watches of the earlier client aren't continued. If the server no longer knows the
+	// session, the client ends with ErrSessionExpired.
 	Resume Session
 
 	// Auth are the credentials that the client sends on each connection before any request; see DigestAuth. If a server
@@ -70,10 +73,10 @@ type Options struct {
 	// Resolver looks up SRV records, and also the addresses of hosts unless Dial is set. Nil means net.DefaultResolver.
 	Resolver Resolver
 
-	// Dial replaces the net.Dialer that opens connections. The client calls it for each attempt with the address in the
-	// connect string, so it resolves names each time. It must return when ctx ends, which bounds the attempt. TLS, if
-	// configured, runs on top of the connection that it returns. Without Dial, an attempt tries all addresses of a name
-	// in turn until one accepts the session.
+	// Dial replaces the net.Dialer that opens connections. The client calls it for each attempt, with the network "tcp"
+	// and the address in the connect string, so it resolves names each time. It must return when ctx ends, which bounds
+	// the attempt. TLS, if configured, runs on top of the connection that it returns. Without Dial, an attempt tries all
+	// addresses of a name in turn until one accepts the session.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// TLSConfig, if set, makes all connections use TLS. The client clones it for each connection and sets an empty
@@ -84,7 +87,8 @@ type Options struct {
 	// used. If it fails, so does the attempt to connect.
 	GetTLSConfig func() (*tls.Config, error)
 
-	// Logger gets lines about connections, their loss, and other events of interest to operators. Nil discards them.
+	// Logger gets a line at level Info for each connection, its loss, and Close, at Warn if the session ends otherwise,
+	// and at Debug for each failed attempt to connect. Nil discards them.
 	Logger *slog.Logger
 
 	// Notified, if set, is called for each notification from a server, after the watches concerned have received it and
@@ -100,8 +104,8 @@ type Options struct {
 	// ends. They also wait while 8 MiB of requests are unsent. 0 means DefaultMaxOutstanding.
 	MaxOutstanding int
 
-	// MaxRequestBytes bounds the size of a request in bytes. A larger one fails with ErrRequestTooLarge and isn't sent.
-	// Set it to the servers' jute.maxbuffer. 0 means DefaultMaxRequestBytes.
+	// MaxRequestBytes bounds the size of a request in bytes: the data, path, ACL and a few more. A larger one fails with
+	// ErrRequestTooLarge and isn't sent. Set it to the servers' jute.maxbuffer. 0 means DefaultMaxRequestBytes.
 	MaxRequestBytes int
 
 	// MaxResponseBytes bounds the size of a reply in bytes. A larger one fails its request with ErrReplyTooLarge and
@@ -112,10 +116,9 @@ type Options struct {
 	// replaces all of them. 0 means DefaultMaxUnreadEvents.
 	MaxUnreadEvents int
 
-	// Retry decides whether a failed call is sent again, and after which pause. It is called only if Retryable(err)
-	// holds, so no policy can apply a write twice. attempt is the number of attempts so far, at least 1. Several
-	// goroutines may call Retry at once. The pause ends early when the call's context ends. Calls of a Pipeline are
-	// never retried. Nil means RetrySafe(3).
+	// Retry decides whether a failed call is sent again, and after which pause. It is called only if Retryable(err) holds,
+	// so no policy can apply a write twice. attempt is the number of attempts so far, at least 1. The pause ends early
+	// when the call's context ends. Calls of a Pipeline are never retried. Nil means RetrySafe(3).
 	Retry func(attempt int, err error) (pause time.Duration, again bool)
 
 	// lookup resolves a host name; nil if Dial does.

@@ -20,8 +20,7 @@ type pin struct{ epoch int64 }
 //
 // A call's context bounds the wait for room (Options.MaxOutstanding). Once the method has returned a Future that hasn't
 // failed, the end of the context has no effect on the call. Several goroutines may use a Pipeline; the calls of each
-// keep their order. Data passed to a method may change once it has returned; a list of operations must not change
-// before the Future is done.
+// keep their order. What is passed to a method may change once it has returned.
 type Pipeline struct {
 	c   *Client
 	pin *pin
@@ -41,7 +40,7 @@ type Future[T any] struct {
 // Done returns a channel that is closed when the call has ended.
 func (f Future[T]) Done() <-chan struct{} { return f.k.done }
 
-// Wait waits for the result and returns it. If ctx ends first, Wait returns ctx's error. The call isn't cancelled, and
+// Wait waits for the result and returns it. If ctx ends first, the error wraps ctx's; the call isn't cancelled, and
 // Wait may be called again.
 func (f Future[T]) Wait(ctx context.Context) (T, error) {
 	var none T

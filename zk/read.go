@@ -68,13 +68,13 @@ func (c *Client) GetACL(ctx context.Context, path string) ([]ACL, Stat, error) {
 }
 
 // Sync waits until the server that this client is connected to has applied all writes that were acknowledged before the
-// call, so that later reads see them. path must only be valid; it doesn't limit the synchronization.
+// call, so that later reads see them. path may be any valid path; it doesn't limit the synchronization.
 func (c *Client) Sync(ctx context.Context, path string) error {
 	k, err := c.pathCall(jute.OpSync, path)
 	return nothingOf(c.run(ctx, k, err))
 }
 
-// AllChildrenNumber returns the number of a znode's descendants, of all levels.
+// AllChildrenNumber returns the number of a znode's descendants at all levels, without the znode itself.
 func (c *Client) AllChildrenNumber(ctx context.Context, path string) (int, error) {
 	k, err := c.pathCall(jute.OpGetAllChildrenNumber, path)
 	if k, err = c.run(ctx, k, err); err != nil {
@@ -84,8 +84,8 @@ func (c *Client) AllChildrenNumber(ctx context.Context, path string) (int, error
 	return int(k.res.count), nil
 }
 
-// GetEphemerals returns the paths of this session's ephemeral znodes that begin with prefix, in no particular order.
-// The prefix "/" matches all. Paths outside the chroot are omitted, unlike in Apache's client.
+// GetEphemerals returns the paths of this session's ephemeral znodes that begin with the text prefix, in no particular
+// order: "/a" also matches /ab, and "/" all. Paths outside the chroot are omitted, unlike in Apache's client.
 func (c *Client) GetEphemerals(ctx context.Context, prefix string) ([]string, error) {
 	k, err := c.newCall(jute.OpGetEphemerals, prefix, true)
 	if err != nil {

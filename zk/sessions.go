@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Sessions provides Clients one after another: when a session has expired, the next call of Client opens a new one. All
+// Sessions provides Clients one after another: when a session has ended, the next call of Client opens a new one. All
 // users of one Sessions share its current session. Several goroutines may call its methods at once. Recipes that last
 // as long as the process, such as elections, memberships and caches, take a Sessions.
 type Sessions struct {
@@ -18,7 +18,8 @@ type Sessions struct {
 	closed bool
 }
 
-// NewSessions returns a Sessions that calls open for each session. open should return without waiting, as New does:
+// NewSessions returns a Sessions whose method Client calls open for each session, one call at a time. open should
+// return without waiting, as New does:
 //
 //	sessions := zk.NewSessions(func() (*zk.Client, error) {
 //		return zk.New("zk1,zk2,zk3/app", zk.Options{})
@@ -26,7 +27,7 @@ type Sessions struct {
 //	defer sessions.Close()
 func NewSessions(open func() (*Client, error)) *Sessions { return &Sessions{open: open} }
 
-// Client returns the current session, or a new one if the last has expired. It may not be connected yet; calls on it
+// Client returns the current session, or a new one if the last has ended. It may not be connected yet; calls on it
 // wait. The caller must not close it. Client fails if the Sessions is closed, if open fails, if ctx has ended, and if a
 // server has refused the credentials, since it would refuse them again.
 func (s *Sessions) Client(ctx context.Context) (*Client, error) {

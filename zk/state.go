@@ -37,7 +37,7 @@ func (s State) Final() bool { return s >= StateExpired }
 // A StateChange is a change of a client's state.
 type StateChange struct {
 	State     State
-	Server    string // the server connected to or lost
+	Server    string // the server connected to or lost, as host:port; else ""
 	SessionID int64  // 0 before the first connection
 	Err       error  // why a connection was lost or the session ended
 
@@ -77,8 +77,8 @@ func (c *Client) States() *States {
 	return f
 }
 
-// Next waits for the next change. After a final state it returns the error that ended the client, and after Close
-// ErrClosed. It also returns when ctx ends, with ctx's error.
+// Next waits for the next change. After a final state it returns the error that ended the client, and after
+// States.Close ErrClosed. It also returns when ctx ends, with ctx's error.
 func (f *States) Next(ctx context.Context) (StateChange, error) { return f.box.next(ctx) }
 
 // Try returns the next change without waiting. It returns false if there is none.
@@ -88,7 +88,7 @@ func (f *States) Try() (StateChange, bool) {
 }
 
 // Ready returns a channel for use in a select. It yields a value when Try may return a change, and sometimes when there
-// is none. Only one goroutine may use it.
+// is none. Once the client has ended, it always yields, so stop at a final state. Only one goroutine may use it.
 func (f *States) Ready() <-chan struct{} { return f.box.ready }
 
 // Close ends the subscription. It is idempotent.
@@ -99,7 +99,7 @@ func (f *States) Close() {
 	f.box.close(ErrClosed)
 }
 
-// State returns the client's state: the latest change.
+// State returns the latest change of the client's state.
 func (c *Client) State() StateChange {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()

@@ -25,8 +25,8 @@ func (c *Client) CreateAll(ctx context.Context, path string, data []byte, mode C
 }
 
 // EnsurePath creates the znode at path and its missing ancestors as persistent znodes with acl and without data. It
-// leaves existing znodes unchanged. It can't create the root of the client's chroot; use a client without the chroot
-// for that.
+// leaves existing znodes unchanged. After a lost connection it continues with the next one. It can't create the root of
+// the client's chroot; use a client without the chroot for that.
 func (c *Client) EnsurePath(ctx context.Context, path string, acl []ACL) error {
 	for tries := 1; ; tries++ {
 		err := c.ensureOnce(ctx, path, acl)
@@ -74,7 +74,7 @@ const (
 )
 
 // DeleteAll deletes the znode at path and everything below it, including the ephemeral znodes of all sessions. It
-// succeeds if there is no such znode.
+// succeeds if there is no such znode. path must not be "/", also in a chroot.
 //
 // It sees all that was acknowledged before the call, and deletes only znodes that it has read. If another client
 // creates a znode below path meanwhile, this znode and its ancestors stay, and DeleteAll fails with ErrNotEmpty. If

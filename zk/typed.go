@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Codec converts values to the data of znodes and back.
+// A Codec converts values to the data of znodes and back. Several goroutines may call its methods at once.
 type Codec[T any] interface {
 	// Encode returns a value's data. Servers accept at most jute.maxbuffer bytes, 1 MiB by default.
 	Encode(value T) ([]byte, error)
@@ -108,8 +108,9 @@ const (
 
 // Update replaces the value at path with the result of change and returns the new value. If another client changes the
 // znode meanwhile, Update reads it again and calls change again, until it succeeds or ctx ends. It fails with ErrNoNode
-// if there is no such znode. If change fails, Update writes nothing and returns the error unchanged. After a lost
-// connection MaybeApplied may hold for the error; package recipe's Value applies each change exactly once.
+// if there is no such znode, and with a *DecodeError if its data can't be decoded. If change fails, Update writes
+// nothing and returns the error unchanged. After a lost connection MaybeApplied may hold for the error; package
+// recipe's Value applies each change exactly once.
 func (t Typed[T]) Update(ctx context.Context, path string,
 	change func(old T) (T, error)) (value T, stat Stat, err error) {
 	for pause := updatePauseMin; ; pause = min(2*pause, updatePauseMax) {

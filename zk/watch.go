@@ -11,8 +11,8 @@ import (
 // An Event says what happened to a watched znode.
 type Event struct {
 	Type EventType
-	Path string // of the changed znode, relative to the client's chroot
-	Zxid int64  // of the change; -1 if the server doesn't send it
+	Path string // of the changed znode, or of the watch for an EventResync; relative to the client's chroot
+	Zxid int64  // of the change; -1 for an EventResync, and if the server doesn't send it
 }
 
 // String returns the type and the path.
@@ -21,7 +21,7 @@ func (e Event) String() string { return e.Type.String() + " " + e.Path }
 // A Watch delivers events in the order in which the server sent them. Several goroutines may use it; each event goes to
 // one of them. It survives lost connections: the client registers it again, and a one-shot watch whose event happened
 // meanwhile fires then. It ends when a one-shot watch has fired, when it is closed or removed, and when the session
-// ends; the error of Next tells which.
+// ends. Unread events can still be read then.
 //
 // A one-shot watch (GetW, ExistsW, ChildrenW) delivers one event. A persistent one (AddWatch) delivers all events, and
 // an EventResync when some may be missing.
@@ -54,7 +54,7 @@ func (w *Watch) resync() Event { return Event{Type: EventResync, Path: w.Path(),
 func (w *Watch) Path() string { return stripRoot(w.root, w.path) }
 
 // Next waits for the next event. After the last one, the error wraps ErrWatchEnded or the reason why the session ended
-// (see SessionLost). ctx bounds only this wait.
+// (see SessionLost). If ctx ends, the error wraps ctx's, and the watch continues.
 func (w *Watch) Next(ctx context.Context) (Event, error) {
 	e, err := w.box.next(ctx)
 	if err != nil {
@@ -70,7 +70,8 @@ func (w *Watch) Try() (Event, bool) {
 }
 
 // Ready returns a channel for use in a select. It yields a value when Try or Next may return an event or the watch's
-// end, and sometimes when there is neither.
+// end, and sometimes when there is neither. Once the watch has ended, it always yields, and Try returns false: call
+// Next to see the end.
 func (w *Watch) Ready() <-chan struct{} { return w.box.ready }
 
 // Events returns an iterator over the events. If the watch ends with its last event or by Close, the iteration stops.
@@ -98,8 +99,8 @@ func (w *Watch) Close() {
 	w.s.endWatch(w, ErrWatchEnded)
 }
 
-// CloseOnDone makes the watch close when ctx ends, and returns the watch. A watch that ends for another reason releases
-// ctx. If CloseOnDone is called again, the last ctx counts.
+// CloseOnDone makes the watch close when ctx ends, and returns the watch. A watch that ends for another reason no
+// longer refers to ctx. If CloseOnDone is called again, the last ctx counts.
 func (w *Watch) CloseOnDone(ctx context.Context) *Watch {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()

@@ -55,7 +55,7 @@ func (c *Client) Set(ctx context.Context, path string, data []byte, version int3
 }
 
 // SetACL replaces a znode's access control list if its ACL version (Stat.Aversion) is aversion. AnyVersion matches
-// every version.
+// every version. SetACL returns the new metadata, and fails with ErrNoNode or ErrBadVersion.
 func (c *Client) SetACL(ctx context.Context, path string, acl []ACL, aversion int32) (Stat, error) {
 	k, err := c.newCall(jute.OpSetACL, path, false)
 	if err == nil {
@@ -172,7 +172,8 @@ func checkACL(op jute.Op, path string, acl []ACL) error {
 
 // AddAuth authenticates the connection with the credentials auth of scheme, such as "user:password" of "digest", and
 // waits for the reply. Once the server has accepted them, every later connection uses them too. If the server refuses
-// them, AddAuth fails with ErrAuthFailed, and the connection is lost but not the session.
+// them, AddAuth fails with ErrAuthFailed, and the connection is lost but not the session. If ctx ends before the reply,
+// the server may still accept them.
 func (c *Client) AddAuth(ctx context.Context, scheme string, auth []byte) error {
 	if scheme == "" {
 		return &Error{Op: "auth", Err: errors.New("no scheme given")}

@@ -45,8 +45,8 @@ type Login struct {
 // Name returns "GSSAPI".
 func (l Login) Name() string { return "GSSAPI" }
 
-// Begin requests a ticket for the server from the KDC, and waits for the reply. The client calls it for each
-// connection, which fails if Begin does.
+// Begin requests a ticket for the server from the KDC, and waits for the reply, five seconds or more for a KDC that
+// doesn't answer. The client calls it for each connection, which fails if Begin does.
 func (l Login) Begin(server string) (zk.SASLLogin, error) {
 	c, err := l.client()
 	if err != nil {
