@@ -13,7 +13,7 @@ import (
 )
 
 // A Cache is a copy of a znode, of a znode and its children, or of a whole tree, which one watch keeps up to date.
-// Reading from it sends no request.
+// Reading from it sends no request. The znode need not exist.
 //
 // It is never ahead of the ensemble, and follows with a short delay. Changes in quick succession may be seen as one.
 // While the connection is lost, the copy doesn't change. Afterwards everything is read again, in a new session if
@@ -40,8 +40,8 @@ type Cache struct {
 // depthAll is deeper than any path.
 const depthAll = 1 << 30
 
-// NewNodeCache follows the znode at path, which need not exist. It returns at once; Wait waits until it is read. The
-// caller must Close the Cache.
+// NewNodeCache follows the znode at path. It returns at once; Wait waits until the znode is read. The caller must Close
+// the Cache.
 func NewNodeCache(sessions *zk.Sessions, path string) *Cache { return newCache(sessions, path, 0) }
 
 // NewChildrenCache follows the znode at path and its children. The caller must Close the Cache.
@@ -86,8 +86,8 @@ func (k *Cache) Len() int {
 }
 
 // Wait waits until the cache is complete, at the beginning or after a loss of the connection. It fails when ctx ends.
-// It fails with zk.ErrClosed if the cache is closed, and with the server's error if the server refused a request that
-// the cache needs.
+// It fails with zk.ErrClosed if the cache or its zk.Sessions is closed, and with the server's error if the cache has
+// ended because the server refused a request.
 func (k *Cache) Wait(ctx context.Context) error {
 	for {
 		k.mu.RLock()

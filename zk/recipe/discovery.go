@@ -16,7 +16,7 @@ import (
 // An Instance is one running copy of a service. Its JSON form is that of Curator's ServiceInstance.
 type Instance struct {
 	Name    string `json:"name"` // of the service
-	ID      string `json:"id"`   // unique in the service; if empty, Register chooses one
+	ID      string `json:"id"`   // unique in the service; if empty, Register chooses one: the last part of Ephemeral.Path
 	Address string `json:"address"`
 	Port    *int   `json:"port"`    // nil for none
 	SSLPort *int   `json:"sslPort"` // nil for none
@@ -109,8 +109,8 @@ func (d *Discovery) Names(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// Instances requests a service's instances from the ensemble, in the order of their ids and including disabled ones.
-// For frequent use a Provider is cheaper.
+// Instances requests a service's instances from the ensemble, in the order of their ids and including disabled ones. It
+// omits data that aren't an Instance. For frequent use a Provider is cheaper.
 func (d *Discovery) Instances(ctx context.Context, name string) ([]Instance, error) {
 	c, err := d.sessions.Client(ctx)
 	if err != nil {
@@ -156,8 +156,8 @@ func instancesOf(data map[string][]byte) []Instance {
 	return list
 }
 
-// A Provider has the present instances of a service, without a request. While the connection is lost, they don't
-// change. Several goroutines may use it.
+// A Provider follows the instances of a service. Its methods send no request. While the connection is lost, the
+// instances don't change. Several goroutines may use it.
 type Provider struct {
 	cache *Cache
 	turn  atomic.Uint64
@@ -168,7 +168,7 @@ func (d *Discovery) Provider(name string) *Provider {
 	return &Provider{cache: NewChildrenCache(d.sessions, join(d.path, name))}
 }
 
-// Wait waits until the instances are known.
+// Wait waits until the instances are known. It fails as Cache.Wait does.
 func (p *Provider) Wait(ctx context.Context) error { return p.cache.Wait(ctx) }
 
 // All returns the instances that aren't disabled, in the order of their ids.

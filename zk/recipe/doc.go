@@ -25,7 +25,7 @@
 // # Sessions
 //
 // Locks, barriers, queues and values take a [zk.Client], which is one session. Several goroutines may use any of them
-// at once, except for a [DoubleBarrier]. When it has expired, they fail, and nothing that depended on the session is
+// at once, except for a [DoubleBarrier]. When the session has expired, they fail, and nothing that depended on it is
 // left. Recipes that live as long as the process (Election, Latch, Ephemeral, Group, Discovery, the caches) take a
 // [zk.Sessions], and continue with the next session by themselves. All users of a zk.Sessions share its session:
 //
@@ -53,8 +53,8 @@
 // session. If a Ledger's commit lost its reply before the session expired, its outcome can't be found out;
 // [zk.MaybeApplied] holds for its error.
 //
-// A context ends. The call returns at once with the context's error, and a half-finished change is undone in the
-// background: a waiter's znode is deleted as soon as the ensemble can be reached, or with the session.
+// A context ends. The call returns at once with the context's error or its cause, and a half-finished change is undone
+// in the background: a waiter's znode is deleted as soon as the ensemble can be reached, or with the session.
 //
 // # Fencing
 //
@@ -75,7 +75,8 @@
 // UUID identifies the znode after a lost reply.
 //
 // Directories are created as needed, as containers, which the server removes once they have been used and are empty.
-// Those of queues are persistent, so that the numbers of items never restart.
+// Those of queues are persistent, so that the numbers of items never restart. The ledgers of a Queue, Value or Counter
+// are in a directory beside it, whose name ends with "-ledgers".
 //
 // # Load
 //

@@ -27,14 +27,14 @@ func NewElection(sessions *zk.Sessions, path string, opt Options) *Election {
 	return &Election{sessions, path, opt}
 }
 
-// Run takes part in the election and calls lead when this client leads. It returns only in the cases below. lead must
-// return soon after its context has ended. If the session has expired, the next leader doesn't wait for it. The context
-// ends when ctx ends, or when it is uncertain whether this client still leads; its cause is then ErrSuspended or
-// ErrLost. In the uncertain case, Run waits for lead to return, whose error doesn't count, takes part again, and calls
-// lead again when this client leads.
+// Run takes part in the election and calls lead when this client leads. lead must return soon after its context has
+// ended, since another client may lead then. The context ends when ctx ends, and with the cause ErrSuspended or ErrLost
+// when it is uncertain whether this client still leads. In the uncertain case, Run waits for lead to return, ignores
+// its error, and calls lead again when this client leads.
 //
-// If lead returns before its context has ended, Run resigns and returns lead's error. To lead again, call Run again.
-// Run also returns when ctx ends, when the zk.Sessions is closed, and when the server refuses a request that Run needs.
+// When lead returns before its context has ended, or after ctx has ended, Run resigns and returns lead's error. To lead
+// again, call Run again. While this client doesn't lead, Run returns an error when ctx ends, when the zk.Sessions is
+// closed, and when the server refuses a request that Run needs. Each concurrent Run is a candidate of its own.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, held *Held) error) error {
 	for {
 		var held *Held

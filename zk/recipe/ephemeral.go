@@ -31,8 +31,8 @@ type Ephemeral struct {
 	changed chan struct{} // closed and replaced when a field above changes
 }
 
-// NewEphemeral starts to keep the znode at path, whose missing parents it creates, with Options.Data, and returns at
-// once. The caller must Close the result.
+// NewEphemeral returns at once and then keeps a znode with Options.Data at path. It creates missing parents. The caller
+// must Close the result.
 func NewEphemeral(sessions *zk.Sessions, path string, opt Options) *Ephemeral {
 	ctx, stop := context.WithCancel(context.Background())
 	e := &Ephemeral{
@@ -183,7 +183,8 @@ func (e *Ephemeral) SetData(data []byte) {
 }
 
 // Wait waits until the znode exists, and returns its czxid, at once if it exists. It fails when ctx ends. It fails with
-// zk.ErrClosed if e is closed, and with the server's error if the server refused a request that e needs.
+// zk.ErrClosed if e or its zk.Sessions is closed, and with the server's error if e has ended because the server refused
+// a request.
 func (e *Ephemeral) Wait(ctx context.Context) (int64, error) {
 	for {
 		e.mu.Lock()

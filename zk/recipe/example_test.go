@@ -173,6 +173,77 @@ func ExampleElection() {
 	// <nil>
 }
 
+// A program that asks whether it leads, instead of being called.
+func ExampleLatch() {
+	withServer(func(ctx context.Context, _ *zk.Client, sessions *zk.Sessions) {
+		l := recipe.NewLatch(sessions, "/leader", recipe.Options{Data: []byte("me")})
+		defer l.Close()
+		held, err := l.Wait(ctx)
+		check(err)
+		fmt.Println(held.Context().Err(), l.Leading() == held)
+		check(held.Unlock(ctx)) // resigns, and takes part again
+		<-held.Context().Done()
+		fmt.Println(context.Cause(held.Context()))
+		_, err = l.Wait(ctx)
+		fmt.Println(err)
+	})
+	// Output:
+	// <nil> true
+	// the lock was released
+	// <nil>
+}
+
+// Two locks together. Other callers may name them in another order without a deadlock.
+func ExampleLockAll() {
+	withServer(func(ctx context.Context, c *zk.Client, _ *zk.Sessions) {
+		from := recipe.NewMutex(c, "/accounts/2", recipe.Options{})
+		to := recipe.NewRWLock(c, "/accounts/1", recipe.Options{}).Writer()
+		all, err := recipe.LockAll(ctx, from, to)
+		check(err)
+		for _, held := range all.Locks {
+			fmt.Println(held.Token() > 0)
+		}
+		check(all.Unlock(ctx))
+		_, err = recipe.LockAll(ctx, from, from)
+		fmt.Println(err)
+	})
+	// Output:
+	// true
+	// true
+	// recipe: lock all: the lock /accounts/2 is given twice and would wait for itself
+}
+
+// Each process sees which others are running.
+func ExampleGroup() {
+	withServer(func(ctx context.Context, _ *zk.Client, sessions *zk.Sessions) {
+		g := recipe.JoinGroup(sessions, "/workers", "worker-1", recipe.Options{Data: []byte("10.0.0.1:80")})
+		defer g.Close()
+		check(g.Wait(ctx))
+		for id, data := range g.Members() {
+			fmt.Printf("%s at %s\n", id, data)
+		}
+	})
+	// Output: worker-1 at 10.0.0.1:80
+}
+
+// A change that is applied exactly once, whatever other clients do and whichever replies are lost.
+func ExampleValue_Update() {
+	withServer(func(ctx context.Context, c *zk.Client, _ *zk.Sessions) {
+		v := recipe.NewValue(c, "/list", recipe.Options{})
+		defer v.Close(ctx)
+		for _, name := range []string{"ann", "bob"} {
+			list, err := v.Update(ctx, func(old []byte) ([]byte, error) {
+				return fmt.Appendf(nil, "%s%s;", old, name), nil
+			})
+			check(err)
+			fmt.Printf("%s\n", list)
+		}
+	})
+	// Output:
+	// ann;
+	// ann;bob;
+}
+
 // At least once: an item that a consumer didn't finish goes to another consumer.
 func ExampleQueue_Claim() {
 	withServer(func(ctx context.Context, c *zk.Client, _ *zk.Sessions) {
@@ -232,6 +303,22 @@ func ExampleCache() {
 	// red true
 }
 
+// A cache of znodes whose data are JSON.
+func ExampleTypedCache() {
+	withServer(func(ctx context.Context, c *zk.Client, sessions *zk.Sessions) {
+		type limit struct{ Requests int }
+		codec := zk.JSON[limit]()
+		_, err := zk.NewTyped(c, codec).Create(ctx, "/limit", limit{100}, zk.ModePersistent, zk.OpenACL())
+		check(err)
+		limits := recipe.NewTypedCache(recipe.NewNodeCache(sessions, "/limit"), codec)
+		defer limits.Close()
+		check(limits.Wait(ctx))
+		l, ok, err := limits.Value("/limit")
+		fmt.Println(l.Requests, ok, err)
+	})
+	// Output: 100 true <nil>
+}
+
 // One process offers a service, and another one uses it.
 func ExampleDiscovery() {
 	withServer(func(ctx context.Context, _ *zk.Client, sessions *zk.Sessions) {
@@ -245,7 +332,7 @@ func ExampleDiscovery() {
 
 		backends := d.Provider("web")
 		defer backends.Close()
-		check(backends.Cache().Wait(ctx))
+		check(backends.Wait(ctx))
 		if i, ok := backends.Next(); ok {
 			fmt.Println("using", i.Address, *i.Port)
 		}
@@ -263,9 +350,12 @@ func ExampleLedger() {
 		ledger := recipe.NewLedger(c, "/ledgers", recipe.Options{})
 		defer ledger.Close(ctx)
 		_, err := ledger.Commit(ctx, zk.SetOp("/a", []byte("90"), 0), zk.SetOp("/b", []byte("110"), 0))
-		a, _, _ := c.Get(ctx, "/a")
-		b, _, _ := c.Get(ctx, "/b")
-		fmt.Printf("%s %s %v\n", a, b, err)
+		check(err)
+		a, _, err := c.Get(ctx, "/a")
+		check(err)
+		b, _, err := c.Get(ctx, "/b")
+		check(err)
+		fmt.Printf("%s %s\n", a, b)
 	})
-	// Output: 90 110 <nil>
+	// Output: 90 110
 }

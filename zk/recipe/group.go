@@ -17,7 +17,8 @@ type Group struct {
 }
 
 // JoinGroup makes this client a member of the group at path, with the name id, which must have no slash, and the data
-// Options.Data. Each member needs an id of its own. It returns at once; Wait waits. The caller must Close the Group.
+// Options.Data. Each session needs an id of its own: a second one with the same id waits until the first has left.
+// JoinGroup returns at once; Wait waits. The caller must Close the Group.
 func JoinGroup(sessions *zk.Sessions, path, id string, opt Options) *Group {
 	return &Group{NewEphemeral(sessions, join(path, id), opt), NewChildrenCache(sessions, path)}
 }
@@ -25,7 +26,8 @@ func JoinGroup(sessions *zk.Sessions, path, id string, opt Options) *Group {
 // Self returns this client's membership.
 func (g *Group) Self() *Ephemeral { return g.self }
 
-// Wait waits until this client is a member and the other members are known.
+// Wait waits until this client is a member and the other members are known. It fails as Ephemeral.Wait and Cache.Wait
+// do.
 func (g *Group) Wait(ctx context.Context) error {
 	if _, err := g.self.Wait(ctx); err != nil {
 		return err

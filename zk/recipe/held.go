@@ -63,7 +63,7 @@ func (h *Held) Guard() zk.MultiOp { return zk.CheckOp(h.path, zk.AnyVersion) }
 //	ErrLost       when the session has ended or the lock's znode was deleted
 //	ErrReleased   when Unlock is called
 //
-// After ErrSuspended, Confirm finds out whether the lock is still held, and makes a new Context.
+// After ErrSuspended, Confirm finds out whether the lock is still held; if it is, Context returns a new context.
 func (h *Held) Context() context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -71,8 +71,8 @@ func (h *Held) Context() context.Context {
 }
 
 // Confirm asks the ensemble whether the lock is still held. It waits for a connection. If the lock is held, Confirm
-// returns nil, and Context returns a context that hasn't ended, unless the connection was lost again. Otherwise the
-// error wraps ErrLost or ErrReleased.
+// returns nil, and Context returns a context that hasn't ended, unless the connection was lost again. If it isn't held,
+// the error wraps ErrLost or ErrReleased. After any other error, such as ctx's, it may be held.
 func (h *Held) Confirm(ctx context.Context) error {
 	for {
 		h.mu.Lock()

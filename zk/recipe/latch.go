@@ -94,8 +94,8 @@ func (l *Latch) Leading() *Held {
 }
 
 // Wait waits until this client leads, and returns at once if it does. It fails when ctx ends. It fails with
-// zk.ErrClosed if the latch is closed, and with the server's error if the server refused a request that the latch
-// needs.
+// zk.ErrClosed if the latch or its zk.Sessions is closed, and with the server's error if the latch has ended because
+// the server refused a request.
 func (l *Latch) Wait(ctx context.Context) (*Held, error) {
 	for {
 		l.mu.Lock()

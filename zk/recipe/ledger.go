@@ -16,8 +16,8 @@ import (
 // more only after a lost reply. Several goroutines may use a Ledger; their commits run one after another. Use several
 // Ledgers to commit in parallel.
 //
-// While the connection is lost, a commit waits. When the session expires before the outcome is known, it can't be found
-// out, and zk.MaybeApplied holds for the error.
+// While the connection is lost, a commit waits. If ctx or the session ends before the outcome is known, zk.MaybeApplied
+// holds for the error.
 type Ledger struct {
 	c   *zk.Client
 	dir string

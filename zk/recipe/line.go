@@ -213,7 +213,7 @@ func untilChanged(ctx context.Context, c *zk.Client, path string) error {
 type Participant struct {
 	Path  string // of its znode
 	Data  []byte // its Options.Data
-	Token int64  // its fencing token, which is valid once it is first
+	Token int64  // its fencing token, which is valid once it holds what it waits for
 }
 
 // participants returns the line in order, without those that left during the call.

@@ -22,8 +22,8 @@ type HeldAll struct {
 
 // LockAll waits until it has acquired all of the locks. If it fails, it releases those that it has. It acquires them in
 // the order of their paths, whatever the order of the arguments, so that two callers that want the same locks never
-// deadlock. One client can't acquire two locks on one path, such as both sides of an RWLock, since they would deadlock;
-// LockAll returns an error.
+// deadlock. LockAll fails at once if there are no locks, or if two of them have one client and one path, such as both
+// sides of an RWLock, since they would deadlock.
 func LockAll(ctx context.Context, lockers ...Locker) (*HeldAll, error) {
 	if len(lockers) == 0 {
 		return nil, errors.New("recipe: lock all: no locks given")

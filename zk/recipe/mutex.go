@@ -37,8 +37,8 @@ func NewMutex(c *zk.Client, path string, opt Options) *Mutex {
 // Lock waits for the lock until ctx or the session ends.
 func (m *Mutex) Lock(ctx context.Context) (*Held, error) { return m.line.lock(ctx, true) }
 
-// TryLock acquires the lock if no other client holds it or waits for it, and otherwise fails with ErrTaken. It doesn't
-// wait for other clients, but for a connection.
+// TryLock acquires the lock if nobody holds it or waits for it, and otherwise fails with ErrTaken. It waits for a
+// connection, but never for others.
 func (m *Mutex) TryLock(ctx context.Context) (*Held, error) { return m.line.lock(ctx, false) }
 
 // Path returns the path of the lock's directory.

@@ -10,7 +10,7 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// Options configure a recipe. The zero value is a good choice.
+// Options configure a recipe. The zero value is a good choice. Data and ACL must not change while the recipe is used.
 type Options struct {
 	// Data is stored in the znode of this participant or of a new barrier, such as an address or a name that tells others
 	// which participant holds a lock or leads.
@@ -40,7 +40,7 @@ var (
 	// ErrReleased says that the holder released the lock.
 	ErrReleased = errors.New("the lock was released")
 
-	// ErrTaken says that TryLock found the lock held by another client.
+	// ErrTaken says that TryLock would have had to wait for others.
 	ErrTaken = errors.New("the lock is held by another")
 )
 

@@ -28,7 +28,7 @@ const itemPrefix = "queue-"
 // zk.MaybeApplied holds for the error, it can't be found out whether the items were put or taken.
 type Queue struct {
 	// ClaimPath is the directory of the claims, which Curator calls the lockPath. NewQueue sets it to the queue's path
-	// with "-claims" appended. A program may change it before it uses the queue.
+	// with "-claims" appended. A program may change it before it uses the queue, the same way for all consumers.
 	ClaimPath string
 
 	c         *zk.Client
@@ -53,7 +53,8 @@ func NewQueue(c *zk.Client, path string, opt Options) *Queue {
 }
 
 // Put appends the items as one unit, which goes to one consumer. All of them must fit into one znode
-// (zk.Options.MaxRequestBytes), and there should be at least one. A queue has no limit: Put never waits for consumers.
+// (zk.Options.MaxRequestBytes). Without items, the consumer gets an empty list. A queue has no limit: Put never waits
+// for consumers.
 func (q *Queue) Put(ctx context.Context, items ...[]byte) error {
 	return q.put(ctx, itemPrefix, items)
 }
@@ -78,7 +79,7 @@ func (q *Queue) ensure(ctx context.Context, dir string) error {
 	return ensureAs(ctx, q.c, dir, q.opt.acl(), zk.ModePersistent)
 }
 
-// Len returns the number of znodes in the queue. The items of one Put are one znode.
+// Len returns the number of znodes in the queue, claimed ones included. The items of one Put are one znode.
 func (q *Queue) Len(ctx context.Context) (int, error) {
 	stat, _, err := q.c.Exists(ctx, q.path)
 	return int(stat.NumChildren), err
@@ -206,8 +207,8 @@ func (k *Claim) Done(ctx context.Context) error {
 	return err
 }
 
-// Return makes the item available to other consumers. If the claim is gone, Return fails with zk.ErrNoNode or the
-// session's error and changes nothing.
+// Return makes the item available to other consumers. If ctx ends first, Return continues in the background. If the
+// claim is gone, Return fails with zk.ErrNoNode or the session's error and changes nothing.
 func (k *Claim) Return(ctx context.Context) error {
 	return behind(ctx, k.lock, k.giveBack)
 }
@@ -344,7 +345,7 @@ func eitherFires(ctx context.Context, a, b *zk.Watch) error {
 }
 
 // Close deletes the znodes that the queue keeps at the server for this client, as the end of the session does. The
-// items stay. Claims must be done or returned first.
+// items stay. Claims must be done or returned first. The queue may be used again.
 func (q *Queue) Close(ctx context.Context) error {
 	select {
 	case <-q.turn:
@@ -362,7 +363,8 @@ func (q *Queue) Close(ctx context.Context) error {
 
 // A PriorityQueue is a Queue whose items are ordered by priority, the lowest number first, and within one priority in
 // the order in which they were put. Its layout is that of Curator's DistributedPriorityQueue. Each new item makes all
-// waiting consumers list the queue again, so it is meant for short queues.
+// waiting consumers list the queue again, so it is meant for short queues. The embedded Queue's own Put must not be
+// used.
 type PriorityQueue struct{ Queue }
 
 // NewPriorityQueue returns the queue whose items are children of path. It sends no request.

@@ -28,7 +28,7 @@ func NewValue(c *zk.Client, path string, opt Options) *Value {
 // VersionNone is the version of a value whose znode doesn't exist.
 const VersionNone int32 = -2
 
-// Get returns the value and its version, VersionNone if it was never set.
+// Get returns the value and its version, which is VersionNone if the znode doesn't exist.
 func (v *Value) Get(ctx context.Context) ([]byte, int32, error) {
 	data, stat, err := v.c.Get(ctx, v.path)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -73,8 +73,8 @@ func (v *Value) Set(ctx context.Context, data []byte) error {
 const contentionPauseMax = 64 * time.Millisecond
 
 // Update replaces the value by the result of change and returns the new value. If another client changes the value
-// meanwhile, Update calls change again with that value. If change returns an error, Update writes nothing and returns
-// the same error. old is nil if the value was never set.
+// meanwhile, Update calls change again with that value, until ctx or the session ends. If change returns an error,
+// Update writes nothing and returns the same error. old is nil if the znode doesn't exist.
 func (v *Value) Update(ctx context.Context, change func(old []byte) ([]byte, error)) ([]byte, error) {
 	for wait := time.Millisecond; ; wait = min(2*wait, contentionPauseMax) {
 		old, version, err := v.Get(ctx)
