@@ -155,6 +155,7 @@ func (c *Conn) Sync(path string) (string, error) {
 }
 
 // AddAuth authenticates the session, and later sessions, with the credentials auth of scheme, and waits for the reply.
+// If the server refuses them, AddAuth fails with ErrAuthFailed, and the connection is lost but not the session.
 func (c *Conn) AddAuth(scheme string, auth []byte) error {
 	client, ctx, err := c.current()
 	if err != nil {

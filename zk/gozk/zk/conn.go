@@ -96,7 +96,7 @@ func WithLogger(logger Logger) connOption { return func(c *Conn) { c.logger = lo
 // WithLogInfo sets whether informational lines are logged. The default is true.
 func WithLogInfo(logInfo bool) connOption { return func(c *Conn) { c.chatty = logInfo } }
 
-// WithEventCallback makes the Conn call cb with each Event. cb must not block.
+// WithEventCallback makes the Conn call cb with each Event. cb must not block; a Close in cb takes three seconds.
 func WithEventCallback(cb EventCallback) connOption { return func(c *Conn) { c.callback = cb } }
 
 // WithMaxBufferSize bounds servers' replies, in bytes; a larger one closes the connection. 0 or less means no bound,
@@ -118,7 +118,8 @@ func ConnectWithDialer(servers []string, sessionTimeout time.Duration, dialer Di
 // Connect starts a Conn and returns without waiting for a connection. The Conn connects in the background, and calls
 // wait until it has. Connect resolves the servers' names, for at most three seconds by default, and fails if one can't
 // be resolved. A server without a port gets DefaultPort. The channel holds six Events; it gets each one unless it is
-// full, and is closed when the Conn has ended. The caller must Close the Conn.
+// full, and is closed when the Conn has ended. sessionTimeout is sent in whole milliseconds, at least 1. The caller
+// must Close the Conn.
 func Connect(servers []string, sessionTimeout time.Duration, options ...connOption) (*Conn, <-chan Event, error) {
 	if len(servers) == 0 {
 		return nil, nil, errors.New("zk: server list must not be empty")
@@ -183,7 +184,8 @@ func (c *Conn) current() (*zooid.Client, context.Context, error) {
 	return c.client, c.round, nil
 }
 
-// Close ends the session and the Conn. It waits for the server, but at most three seconds. It is idempotent.
+// Close ends the session and the Conn. It waits for the server, but at most three seconds. Later calls fail with
+// ErrConnectionClosed. It is idempotent.
 func (c *Conn) Close() {
 	c.mu.Lock()
 	client := c.client
@@ -220,7 +222,7 @@ func (c *Conn) SessionID() int64 {
 	return c.client.Session().ID
 }
 
-// Server returns the server of the last attempt to connect, as host:port.
+// Server returns the server of the last attempt to connect, as host:port, or "" before the first.
 func (c *Conn) Server() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
