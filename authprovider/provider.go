@@ -35,7 +35,7 @@ import (
 	"time"
 )
 
-// A Provider serves one scheme. Its methods are called by many connections at once.
+// A Provider serves one scheme. Its methods are called by many connections at once. A panic in them ends the server.
 type Provider interface {
 	// Scheme returns the scheme's name: 1 to SchemeBytesMax lower-case letters, digits, and "-"
 	// between them. It is always the same.
@@ -70,8 +70,8 @@ type Request struct {
 // Identities is what a credential proves.
 type Identities struct {
 	// IDs are the ids of the provider's scheme that match the client in an ACL. Without any, and without Super, the
-	// credential is refused. A connection has at most 64 identities of 4 KiB altogether, and at most 8 of a scheme with
-	// a Rule.
+	// credential is refused. A connection has at most 64 identities of 4 KiB altogether, and at most 8 of a scheme with a
+	// Rule; a credential that proves more is refused.
 	IDs []string
 	// Super makes the client a superuser, which ACLs don't restrict.
 	Super bool

@@ -34,7 +34,7 @@ func (d *Decoder) Remaining() int { return len(d.b) - d.off }
 // Rest returns the bytes that are not decoded yet. It doesn't advance the Decoder.
 func (d *Decoder) Rest() []byte { return d.b[d.off:] }
 
-// Offset returns the number of bytes decoded.
+// Offset returns the number of bytes decoded; after an error, that is the whole input.
 func (d *Decoder) Offset() int { return d.off }
 
 // fail records the first error; later reads return zero values.

@@ -129,7 +129,7 @@ func (e *Ensemble) await() {
 	c.Close()
 }
 
-// Connect returns the connect string of all servers.
+// Connect returns the connect string of all servers. It has no chroot; a program may append one.
 func (e *Ensemble) Connect() string {
 	var addresses []string
 	for _, p := range e.px {

@@ -20,7 +20,7 @@ type Proxy struct {
 }
 
 // NewProxy listens on a loopback port until the test ends. The proxy calls target for the server's address,
-// "host:port", at each connection; "" means that there is none.
+// "host:port", at each connection, from several goroutines; "" means that there is none, and the connection is closed.
 func NewProxy(t testing.TB, target func() string) *Proxy {
 	t.Helper()
 	return newProxy(t, target)

@@ -4,6 +4,7 @@ package zkotel_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"time"
@@ -34,14 +35,17 @@ func Example() {
 	defer c.Close()
 
 	work, span := provider.Tracer("program").Start(ctx, "work")
-	c.Create(work, "/a", nil, zk.ModePersistent, zk.OpenACL())
-	c.Get(work, "/none")
+	_, err = c.Create(work, "/a", nil, zk.ModePersistent, zk.OpenACL())
+	check(err)
+	_, _, err = c.Get(work, "/none")
+	fmt.Println(errors.Is(err, zk.ErrNoNode))
 	span.End()
 
 	for _, s := range exported.GetSpans() {
 		fmt.Println(s.Name, s.SpanKind, s.Status.Code, s.Parent.SpanID() == span.SpanContext().SpanID())
 	}
 	// Output:
+	// true
 	// create client Unset true
 	// getData client Error true
 	// work internal Unset false

@@ -4,6 +4,7 @@ package zkprom_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"time"
@@ -29,8 +30,10 @@ func Example() {
 	c, err := zk.Open(ctx, servers.Connect(), zk.Options{Hooks: []zk.Hooks{metrics.Hooks()}})
 	check(err)
 	defer c.Close()
-	c.Create(ctx, "/a", nil, zk.ModePersistent, zk.OpenACL())
-	c.Get(ctx, "/none")
+	_, err = c.Create(ctx, "/a", nil, zk.ModePersistent, zk.OpenACL())
+	check(err)
+	_, _, err = c.Get(ctx, "/none")
+	fmt.Println(errors.Is(err, zk.ErrNoNode))
 
 	families, err := registry.Gather()
 	check(err)
@@ -43,6 +46,7 @@ func Example() {
 		}
 	}
 	// Output:
+	// true
 	// create OK 1
 	// getData NoNode 1
 }
