@@ -1,5 +1,5 @@
-// Package docs has the pages of this folder that a user of a server needs, for zooid docs. What its codes mean is
-// internal/runbook's, of which troubleshooting.md is made.
+// Package docs embeds the pages that users of a server need; zooid docs prints them. What codes mean isn't among them:
+// troubleshooting.md is made from package internal/runbook.
 package docs
 
 import "embed"

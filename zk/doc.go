@@ -20,9 +20,9 @@
 // A Client is one session. It sends pings, reconnects to another server when a connection is lost, and authenticates
 // again; the session keeps its ephemeral znodes and watches. Host names are resolved at each attempt. An attempt to
 // connect gets the session timeout divided by the number of servers, but at least 100 ms. The pauses between attempts
-// are random and grow to at most 1.6 s. A connection is lost when nothing has arrived on it for 2/3 of the session
-// timeout. [New] returns at once, and [Client.Wait] waits for the connection. [Client.Chroot] returns a view of a
-// subtree that shares the session. [Client.UpdateServers] replaces the list of servers.
+// are random and grow to at most 1.6 s. A connection counts as lost when nothing has arrived on it for 2/3 of the
+// session timeout. [New] returns at once, and [Client.Wait] waits for the connection. [Client.Chroot] returns a view of
+// a subtree that shares the session. [Client.UpdateServers] replaces the list of servers.
 //
 // # Authentication
 //

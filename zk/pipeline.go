@@ -14,9 +14,9 @@ var errBrokenPipeline = errors.New("not sent: the pipeline's connection was lost
 type pin struct{ epoch int64 }
 
 // A Pipeline sends calls one after another without waiting for replies, and returns a Future for each. The ensemble
-// applies the writes in the order of the calls. When the connection is lost, every unanswered call fails, and so does
-// every later one. So no write is applied after an earlier one of the same pipeline was lost. Nothing is retried; the
-// program starts another pipeline.
+// applies the writes in the order of the calls. When the connection is lost while the client has unanswered calls, they
+// fail, and so does every later call of the Pipeline. So no write is applied after an earlier one of the same pipeline
+// was lost. Nothing is retried; the program starts another pipeline.
 //
 // A call's context bounds the wait for room (Options.MaxOutstanding). Once the method has returned a Future that hasn't
 // failed, the end of the context has no effect on the call. Several goroutines may use a Pipeline; the calls of each

@@ -191,7 +191,7 @@ func (p *Provider) Next() (i Instance, ok bool) {
 	return all[(p.turn.Add(1)-1)%uint64(len(all))], true
 }
 
-// Cache returns the provider's cache, whose Events report new and removed instances. Close closes it.
+// Cache returns the provider's cache, whose Events report new and removed instances. Provider.Close closes it.
 func (p *Provider) Cache() *Cache { return p.cache }
 
 // Close ends the provider. It is idempotent.

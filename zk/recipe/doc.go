@@ -53,8 +53,9 @@
 // session. If a Ledger's commit lost its reply before the session expired, its outcome can't be found out;
 // [zk.MaybeApplied] holds for its error.
 //
-// A context ends. The call returns at once with the context's error or its cause, and a half-finished change is undone
-// in the background: a waiter's znode is deleted as soon as the ensemble can be reached, or with the session.
+// A context ends. The call returns at once with the context's error or its cause. The znode of a waiter or a claim is
+// deleted in the background as soon as the ensemble can be reached, or with the session. What a Ledger commits isn't
+// undone: if zk.MaybeApplied holds for the error, it may be applied.
 //
 // # Fencing
 //

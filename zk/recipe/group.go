@@ -47,8 +47,8 @@ func (g *Group) Members() map[string][]byte {
 	return members
 }
 
-// View returns the cache of the group's znode and its members, whose Events report joins and departures. Close closes
-// it.
+// View returns the cache of the group's znode and its members, whose Events report joins and departures. Group.Close
+// closes it.
 func (g *Group) View() *Cache { return g.view }
 
 // Close leaves the group. It is idempotent.
