@@ -218,7 +218,7 @@ func ExampleOptions_retry() {
 	defer c.Close()
 }
 
-// The client doesn't repeat a write that may have been applied. This program reads the znode to find out whether it was.
+// The client doesn't repeat a write that may have been applied. This program reads the znode to find out.
 func ExampleRetryable() {
 	write := func(ctx context.Context, c *zk.Client, path string, data []byte) error {
 		for {
