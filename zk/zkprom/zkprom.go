@@ -38,8 +38,8 @@ type Options struct {
 	// Labels are added to every metric, to distinguish several Collectors in one registry.
 	Labels prometheus.Labels
 
-	// Buckets are the upper bounds of the buckets of durations, in seconds, in increasing order. Nil means
-	// DefaultBuckets.
+	// Buckets are the upper bounds of the buckets of durations, in seconds, in increasing order: otherwise the hooks
+	// panic. Nil means DefaultBuckets.
 	Buckets []float64
 }
 
