@@ -29,7 +29,7 @@ type Config struct {
 	Auth     Auth
 	TLS      TLS // of the client ports
 
-	RelativePaths string // what relative paths in zoo.cfg start from: workingDirectory, or file for the folder of zoo.cfg
+	RelativePaths string // base of relative paths in zoo.cfg: workingDirectory, or file for the folder of zoo.cfg
 
 	Profile string // default, a drop-in for Apache's server; or strict, which refuses to start with insecure settings
 
@@ -88,7 +88,7 @@ type Storage struct {
 	SnapRetainCount int           // number of snapshots kept, at least 3
 	PurgeInterval   time.Duration // 0 turns purging off; otherwise a purge follows each snapshot
 	FsyncWarning    time.Duration // an fsync that takes longer is logged
-	FsyncStall      time.Duration // a longer write of the log ends the server; its clients use another one; 0 for never
+	FsyncStall      time.Duration // a log write that takes longer ends the server; clients change to another; 0 for never
 }
 
 // Sessions bounds session timeouts and configures the kinds of session.
