@@ -1,6 +1,12 @@
 package quorum
 
-import "testing"
+import (
+	"log/slog"
+	"slices"
+	"testing"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+)
 
 // replaced steps until another than old leads and most follow, at most so many
 // ticks, less than raft's own clock needs.
@@ -127,4 +133,111 @@ func TestTurnsEnd(t *testing.T) {
 	}
 	c.restart(2)
 	c.leader()
+}
+
+// TestTurns: when a follower asks for votes after its leader is lost: at its rank among the other voters, and again
+// after a round of them, until turnTicks are over.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		what     string
+		id       uint64
+		voters   []uint64
+		was, is  Leadership
+		turn, to uint64 // ticks after the loss of the first turn, and between two of them; 0 for none
+	}{
+		{"the first", 1, []uint64{3, 2, 1}, Leadership{Leader: 3, Term: 5}, Leadership{Term: 5}, 1, 2},
+		{"the second", 2, []uint64{3, 2, 1}, Leadership{Leader: 3, Term: 5}, Leadership{Term: 5}, 2, 2},
+		{"the second, after the first leader", 3, []uint64{1, 2, 3}, Leadership{Leader: 1, Term: 5}, Leadership{Term: 5}, 2,
+			2},
+		{"the third of seven", 3, []uint64{1, 2, 3, 4, 5, 6, 7}, Leadership{Leader: 7, Term: 5}, Leadership{Term: 5}, 3, 6},
+		{"an election has begun", 1, []uint64{1, 2, 3}, Leadership{Leader: 3, Term: 5}, Leadership{Term: 6}, 1 + voteTicks,
+			2},
+		{"no voter", 4, []uint64{1, 2, 3}, Leadership{Leader: 3, Term: 5}, Leadership{Term: 5}, 0, 0},
+		{"it led", 1, []uint64{1, 2, 3}, Leadership{Leader: 1, Term: 5, IsLeader: true}, Leadership{Term: 6}, 0, 0},
+		{"another leads", 1, []uint64{1, 2, 3}, Leadership{Leader: 3, Term: 5}, Leadership{Leader: 2, Term: 6}, 0, 0},
+		{"nobody led", 1, []uint64{1, 2, 3}, Leadership{Term: 5}, Leadership{Term: 6}, 0, 0},
+	} {
+		l := &Loop{}
+		l.id, l.ticks, l.log, l.conf = c.id, 100, slog.New(slog.DiscardHandler), &pb.ConfState{Voters: c.voters}
+		l.node = &Node{term: c.is.Term, leader: c.is.Leader}
+		l.assemble()
+		l.joining.after = 1 << 20 // so that it begins no election
+		l.failover.led(l, c.was, c.is)
+		var turns []uint64
+		for range 2 * turnTicks {
+			l.ticks++
+			if l.failover.tick(l); l.failover.asked == l.ticks {
+				turns = append(turns, l.ticks-100)
+			}
+		}
+		var want []uint64
+		for turn := c.turn; c.turn > 0 && turn <= turnTicks; turn += c.to {
+			want = append(want, turn)
+		}
+		if !slices.Equal(turns, want) {
+			t.Errorf("%s: it asks after %v ticks, want %v", c.what, turns, want)
+		}
+	}
+}
+
+// TestTurnWaitsForAnElection: an election of another server that begins before a server's turn has voteTicks.
+func TestTurnWaitsForAnElection(t *testing.T) {
+	t.Parallel()
+	l := &Loop{}
+	l.id, l.ticks, l.log, l.conf = 2, 100, slog.New(slog.DiscardHandler), &pb.ConfState{Voters: []uint64{1, 2, 3}}
+	l.node = &Node{term: 5}
+	l.assemble()
+	l.joining.after = 1 << 20
+	f := &l.failover
+	f.led(l, Leadership{Leader: 3, Term: 5}, Leadership{Term: 5})
+	l.ticks, l.node.term = 102, 6
+	if f.tick(l); f.asked != 0 || f.turn != 102+voteTicks+1 {
+		t.Errorf("asked at tick %d, the next turn is at %d", f.asked, f.turn)
+	}
+	l.ticks = f.turn
+	if f.tick(l); f.asked != l.ticks {
+		t.Errorf("asked at tick %d, at %d", f.asked, l.ticks)
+	}
+	at := f.turn + 10
+	f.turn, l.node.term = at, 7
+	if f.tick(l); f.turn != at {
+		t.Errorf("its turn at %d is at %d now", at, f.turn)
+	}
+}
+
+// TestPrecedes: which pre-votes a server leaves unanswered that asks for votes itself.
+func TestPrecedes(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, 2, 3)
+	c.elect(3)
+	c.step(5)
+	l := c.nodes[2].loop
+	last, term, err := l.writes.lastEntry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		what string
+		is   func(m *pb.Message)
+		want bool
+	}{
+		{"the same log", func(*pb.Message) {}, true},
+		{"a vote", func(m *pb.Message) { m.Type = pb.MsgVote.Enum() }, false},
+		{"asked at another tick", func(*pb.Message) { l.failover.asked-- }, false},
+		{"never asked", func(*pb.Message) { l.failover.asked, l.ticks = 0, 0 }, false},
+		{"of a lower id", func(m *pb.Message) { m.From = new(uint64(1)) }, false},
+		{"a longer log", func(m *pb.Message) { m.Index = new(last + 1) }, false},
+		{"a shorter log", func(m *pb.Message) { m.Index = new(last - 1) }, true},
+		{"a later term", func(m *pb.Message) { m.Index, m.LogTerm = new(last-1), new(term+1) }, false},
+		{"an earlier term", func(m *pb.Message) { m.Index, m.LogTerm = new(last+1), new(term-1) }, true},
+	} {
+		ticks := l.ticks
+		l.failover.asked = l.ticks
+		m := &pb.Message{Type: pb.MsgPreVote.Enum(), From: new(uint64(3)), Index: &last, LogTerm: &term}
+		if x.is(m); l.failover.first(l, m) != x.want {
+			t.Errorf("%s: unanswered: %t", x.what, !x.want)
+		}
+		l.ticks = ticks
+	}
 }
