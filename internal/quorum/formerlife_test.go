@@ -2,8 +2,11 @@ package quorum
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"testing"
+
+	"github.com/zooid-project/zooid/internal/storage"
 )
 
 // departs has server 3 of three lose its disk and join anew, and returns the entry that took it out and the copy of the
@@ -146,5 +149,68 @@ func TestLostEntryIsTold(t *testing.T) {
 	c.step(60)
 	if got := b.loop.Status().Lost; got != 0 {
 		t.Errorf("it says that it has lost entry %d, which it has again", got)
+	}
+}
+
+// TestDeparturesAreKept: a server keeps the last departure of each server, up to lostMax of them, and finds them again
+// after a restart. If they can't be written, it tries again later.
+func TestDeparturesAreKept(t *testing.T) {
+	t.Parallel()
+	b := newCluster(t, 1).leader1()
+	d := &b.loop.departures
+	d.note(3, Departure{50, 4})
+	before := d.of
+	d.note(3, Departure{50, 9}) // the log is applied again
+	d.note(3, Departure{40, 9})
+	d.note(4, Departure{51, 4})
+	want := map[uint64]Departure{3: {50, 4}, 4: {51, 4}}
+	if !maps.Equal(d.of, want) || len(before) != 1 {
+		t.Errorf("noted %v; what was handed out before is %v", d.of, before)
+	}
+	writes, fails := 0, true
+	b.fs.Hook = func(c storage.Call) error {
+		if c.Op != "create" {
+			return nil
+		}
+		if writes++; fails {
+			return errOdd
+		}
+		return nil
+	}
+	keeps := func(what string, want int) {
+		t.Helper()
+		if d.keep(); writes != want {
+			t.Errorf("%s: written %d times", what, writes)
+		}
+		writes = 0
+	}
+	d.ticks = 1000
+	keeps("that fails", 1)
+	fails = false
+	d.ticks += rosterRetryTicks - 1
+	keeps("soon after that", 0)
+	d.ticks++
+	keeps("later", 1)
+	keeps("without a change", 0)
+	again := departures{view: d.view}
+	if again.read(); !maps.Equal(again.of, want) || !slices.Equal(again.kept, d.kept) {
+		t.Errorf("read again: %v", again.of)
+	}
+	for _, file := range [][]byte{make([]byte, departedSize-1), make([]byte, departedSize+1)} {
+		if err := d.dir.Keep(departedName, file); err != nil {
+			t.Fatal(err)
+		}
+		again = departures{view: d.view}
+		if again.read(); len(again.of) > 0 || again.kept != nil {
+			t.Errorf("of %d bytes: %v", len(file), again.of)
+		}
+	}
+	most := 0
+	for id := range uint64(2 * lostMax) {
+		d.note(100+id, Departure{100 + id, 4})
+		most = max(most, len(d.of))
+	}
+	if most != lostMax {
+		t.Errorf("%d departures are noted", most)
 	}
 }

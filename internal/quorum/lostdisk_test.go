@@ -294,3 +294,175 @@ func TestAskersAreBounded(t *testing.T) {
 		t.Error("nobody was taken out")
 	}
 }
+
+// TestTakenOut: which entries take a life out.
+func TestTakenOut(t *testing.T) {
+	t.Parallel()
+	remove, life := change(pb.ConfChangeRemoveNode, 3), []byte{0, 0, 0, 7}
+	for _, c := range []struct {
+		what string
+		cc   *pb.ConfChangeV2
+		typ  pb.EntryType
+		torn bool
+		want bool
+	}{
+		{"one", &pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{remove}, Context: life}, pb.EntryConfChangeV2, false, true},
+		{"data like it", &pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{remove}, Context: life}, pb.EntryNormal, false,
+			false},
+		{"torn", &pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{remove}, Context: life}, pb.EntryConfChangeV2, true, false},
+		{"without a life", &pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{remove}}, pb.EntryConfChangeV2, false, false},
+		{"a longer life", &pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{remove}, Context: append(life, 0)},
+			pb.EntryConfChangeV2, false, false},
+		{"of nobody", &pb.ConfChangeV2{Context: life}, pb.EntryConfChangeV2, false, false},
+		{"of two", &pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{remove, remove}, Context: life}, pb.EntryConfChangeV2,
+			false, false},
+		{"a server joins", &pb.ConfChangeV2{
+			Changes: []*pb.ConfChangeSingle{change(pb.ConfChangeAddNode, 3)}, Context: life,
+		}, pb.EntryConfChangeV2, false, false},
+	} {
+		data, err := proto.Marshal(c.cc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.torn {
+			data = append(data, 0xff)
+		}
+		id, life, ok := takenOut(&pb.Entry{Type: c.typ.Enum(), Data: data})
+		if ok != c.want || ok && (id != 3 || life != 7) || !ok && (id != 0 || life != 0) {
+			t.Errorf("%s: life %d of server %d, %t", c.what, life, id, ok)
+		}
+	}
+}
+
+// TestJoinAnswers: what a leader answers a server with an empty disk, and whether it takes a life out for that.
+func TestJoinAnswers(t *testing.T) {
+	t.Parallel()
+	const now = 1000
+	for _, c := range []struct {
+		what     string
+		e        Event
+		is       func(c *cluster, d *lostDisks)
+		want     JoinReply
+		takesOut bool
+	}{
+		{"a stranger", Event{From: 9, Life: 5}, nil, JoinReply{}, true},
+		{"a known address", Event{From: 9, Life: 5, Known: true}, nil, JoinReply{Ask: true}, false},
+		{"a known address that is empty", Event{From: 9, Life: 5, Known: true, Empty: true}, nil, JoinReply{}, true},
+		{"a member that is connected", Event{From: 3, Life: 5, Empty: true}, nil, JoinReply{DuplicateID: true}, false},
+		{"a member", Event{From: 3, Life: 5}, func(c *cluster, _ *lostDisks) { c.crash(3) }, JoinReply{Ask: true}, false},
+		{"a member that is empty", Event{From: 3, Life: 5, Empty: true}, func(c *cluster, _ *lostDisks) { c.crash(3) },
+			JoinReply{}, true},
+		{"taken out", Event{From: 9, Life: 5}, func(_ *cluster, d *lostDisks) {
+			d.out[9] = departure{life: 5, index: 70, term: 8}
+		}, JoinReply{Go: true, Index: 70, Term: 8}, false},
+		{"another life was taken out", Event{From: 9, Life: 5}, func(_ *cluster, d *lostDisks) {
+			d.out[9] = departure{life: 4, index: 70, term: 8}
+		}, JoinReply{}, true},
+		{"a life without a number", Event{From: 9}, func(_ *cluster, d *lostDisks) {
+			d.out[9] = departure{index: 70, term: 8, tick: now - namelessTicks + 1}
+		}, JoinReply{Go: true, Index: 70, Term: 8}, false},
+		{"one long ago", Event{From: 9}, func(_ *cluster, d *lostDisks) {
+			d.out[9] = departure{index: 70, term: 8, tick: now - namelessTicks}
+		}, JoinReply{}, true},
+		{"an earlier version", Event{From: 9, Life: 5, Level: 2}, func(_ *cluster, d *lostDisks) { d.levels.inForce = 3 },
+			JoinReply{}, false},
+		{"this version", Event{From: 9, Life: 5, Level: 3}, func(_ *cluster, d *lostDisks) { d.levels.inForce = 3 },
+			JoinReply{}, true},
+		{"the first version", Event{From: 9, Life: 5}, func(_ *cluster, d *lostDisks) { d.levels.inForce = LevelFirst },
+			JoinReply{}, true},
+		{"tried before", Event{From: 9, Life: 5}, func(_ *cluster, d *lostDisks) {
+			d.tried[9] = attempt{5, now - takeOutTicks + 1}
+		}, JoinReply{}, false},
+		{"tried long before", Event{From: 9, Life: 5}, func(_ *cluster, d *lostDisks) {
+			d.tried[9] = attempt{5, now - takeOutTicks}
+		}, JoinReply{}, true},
+		{"another life was tried", Event{From: 9, Life: 5}, func(_ *cluster, d *lostDisks) { d.tried[9] = attempt{4, now} },
+			JoinReply{}, true},
+		{"in joint consensus", Event{From: 9, Life: 5}, func(_ *cluster, d *lostDisks) {
+			d.conf = &pb.ConfState{Voters: []uint64{1, 2, 3}, VotersOutgoing: []uint64{1}}
+		}, JoinReply{}, false},
+		{"the last voter", Event{From: 3, Life: 5, Empty: true}, func(c *cluster, d *lostDisks) {
+			c.crash(3)
+			d.conf = &pb.ConfState{Voters: []uint64{3}}
+		}, JoinReply{}, false},
+		{"it doesn't lead", Event{From: 9, Life: 5}, func(_ *cluster, d *lostDisks) { d.node.state = 0 }, JoinReply{}, false},
+	} {
+		cl := newCluster(t, 1, 2, 3)
+		lead := cl.elect(1)
+		cl.step(5)
+		d := &lead.loop.lostDisks
+		d.ticks = now
+		if c.is != nil {
+			c.is(cl, d)
+		}
+		reply := make(chan JoinReply, 1)
+		c.e.Join, c.e.Conn = reply, 77
+		d.join(c.e)
+		if got := <-reply; got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.what, got, c.want)
+		}
+		var ef Effects
+		d.node.Turn(&ef)
+		id, life := uint64(0), uint32(0)
+		for _, e := range ef.Append.GetEntries() {
+			id, life, _ = takenOut(e)
+		}
+		if took := id == c.e.From; took != c.takesOut || took && (life != c.e.Life || d.tried[id] != attempt{life, now}) {
+			t.Errorf("%s: life %d of server %d is taken out; tried %v", c.what, life, id, d.tried)
+		}
+		if noted := d.former[c.e.From] == 77; noted != (c.takesOut && c.e.Known) {
+			t.Errorf("%s: its connections are noted: %t", c.what, noted)
+		}
+	}
+}
+
+// TestFormerConnections: an event came from a former life if its connection has a number up to the one noted.
+func TestFormerConnections(t *testing.T) {
+	t.Parallel()
+	d := lostDisks{former: map[uint64]uint64{3: 7}}
+	for e, want := range map[[2]uint64]bool{{3, 7}: true, {3, 6}: true, {3, 8}: false, {3, 0}: false, {2, 7}: false} {
+		if d.isFormer(Event{From: e[0], Conn: e[1]}) != want {
+			t.Errorf("server %d on connection %d is of a former life: %t", e[0], e[1], !want)
+		}
+	}
+}
+
+// TestAdmitted: a leader notes each server once that asks what only one does that may vote, and forgets it when its life
+// is taken out. What it notes is bounded.
+func TestAdmitted(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, 2, 3)
+	d := &c.elect(1).loop.lostDisks
+	asks := &pb.Message{
+		Type: pb.MsgReadIndex.Enum(), Entries: []*pb.Entry{{Data: append(readContext(1, 1), leaderCheckMark)}},
+	}
+	clear(d.admitted)
+	if d.noteAdmitted(9, &pb.Message{Type: pb.MsgAppResp.Enum()}) || d.isAdmitted(9) {
+		t.Error("a message of another type admits a server")
+	}
+	if !d.noteAdmitted(9, asks) || d.noteAdmitted(9, asks) || !d.isAdmitted(9) || !d.isAdmitted(2) {
+		t.Error("it isn't admitted, or admitted twice")
+	}
+	data, err := proto.Marshal(&pb.ConfChangeV2{
+		Changes: []*pb.ConfChangeSingle{change(pb.ConfChangeRemoveNode, 9)}, Context: []byte{0, 0, 0, 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.left(&pb.Entry{Type: pb.EntryConfChangeV2.Enum(), Data: data, Index: new(uint64(50)), Term: new(uint64(4))})
+	if d.isAdmitted(9) || d.out[9] != (departure{life: 1, index: 50, term: 4, tick: d.ticks}) ||
+		d.departures.of[9] != (Departure{50, 4}) {
+		t.Errorf("it has left, and is admitted: %t; %+v", d.isAdmitted(9), d.out)
+	}
+	most := 0
+	for id := range uint64(2 * lostMax) {
+		d.noteAdmitted(100+id, asks)
+		most = max(most, len(d.admitted))
+	}
+	if most != lostMax {
+		t.Errorf("%d servers are noted", most)
+	}
+	if f := &c.nodes[2].loop.lostDisks; f.noteAdmitted(9, asks) || len(f.admitted) > 0 {
+		t.Error("a server that doesn't lead admits another one")
+	}
+}
