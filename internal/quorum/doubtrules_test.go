@@ -27,7 +27,8 @@ func digests(b *node) *[]digestFrame {
 	return &all
 }
 
-// doubter returns the doubts of server 1, which leads servers 1 to 3 and has the digest 5, and the frames that it sends.
+// doubter returns the doubts of server 1, which leads servers 1 to 3 and has the digest 5, and the frames that it
+// sends.
 func doubter(t *testing.T) (*doubts, *[]digestFrame) {
 	c := newCluster(t, 1, 2, 3)
 	for _, id := range c.ids {
@@ -141,8 +142,12 @@ func TestDoubtAsks(t *testing.T) {
 	asks("without a doubt")
 	index, first := d.applied, d.ticks
 	two, three := digestFrame{2, index, 5, digestQuestion}, digestFrame{3, index, 5, digestQuestion}
+	d.lasted, d.asked = 7, 7
 	d.begin()
 	asks("at the beginning", two, three)
+	if d.lasted != 0 || d.asked != first {
+		t.Errorf("at the beginning it has lasted %d ticks, and was asked at %d of %d", d.lasted, d.asked, first)
+	}
 	d.begin()
 	asks("in doubt already")
 	for range doubtPauseTicks - 1 {
@@ -174,9 +179,21 @@ func TestDoubtAsks(t *testing.T) {
 	asks("one of an earlier version", two)
 
 	d, sent = doubter(t)
-	d.state = digestless{d.state}
+	d.state, d.asked = digestless{d.state}, 7
 	d.begin()
 	asks("without a digest of its own")
+	if d.asked != 0 {
+		t.Errorf("without a digest it was asked at tick %d", d.asked)
+	}
+	d, sent = doubter(t)
+	d.conf = &pb.ConfState{Voters: []uint64{1}, VotersOutgoing: []uint64{2, 3}}
+	if d.begin(); d.open || d.settled != d.applied {
+		t.Errorf("as the only voter it is in doubt, or its state isn't right: %t, %d", d.open, d.settled)
+	}
+	d, sent = doubter(t)
+	d.open, d.failed = true, errOdd
+	d.tick()
+	asks("a server that has failed")
 	d, sent = doubter(t)
 	d.sole = true
 	if d.begin(); d.open || len(*sent) > 0 {
@@ -184,7 +201,7 @@ func TestDoubtAsks(t *testing.T) {
 	}
 }
 
-// TestDigestHeard: what server 1, which has applied an entry with the digest 5, does with a peer's digest of that entry.
+// TestDigestHeard: what server 1, which has applied an entry with the digest 5, does with a peer's digest of it.
 func TestDigestHeard(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -241,6 +258,19 @@ func TestDigestHeard(t *testing.T) {
 	}
 }
 
+// TestDigestDecides: a peer's digest that makes a majority ends the doubt.
+func TestDigestDecides(t *testing.T) {
+	t.Parallel()
+	d, _ := doubter(t)
+	d.begin()
+	if d.compare(2, digestAt{d.index - 1, 5}, false); !d.open {
+		t.Error("a digest of another entry ends the doubt")
+	}
+	if d.compare(2, digestAt{d.index, 5}, false); d.open || d.settled != d.index {
+		t.Errorf("in doubt: %t, settled after %d", d.open, d.settled)
+	}
+}
+
 // TestMayGive: before a leader gives others its state it asks the voters that have all entries, and waits for their
 // answers, for a while; then it may for givenTicks.
 func TestMayGive(t *testing.T) {
@@ -257,7 +287,9 @@ func TestMayGive(t *testing.T) {
 	answer := func(from uint64) { d.compare(from, digestAt{d.giving.index, 5}, false) }
 	may("at first", false, questions...)
 	may("again", false)
-	answer(2)
+	if answer(2); !slices.Equal(d.giving.awaited, []uint64{3}) {
+		t.Errorf("one has answered, and %v are awaited", d.giving.awaited)
+	}
 	may("one has answered", false)
 	answer(2)
 	may("it again", false)

@@ -261,13 +261,13 @@ func (d *doubts) judge() {
 // have its state, nothing contradicts that state: the server goes on, and keeps asking the
 // others.
 func (d *doubts) giveUp() {
-	own, others, differ := d.votes[d.id], 0, false
-	for id, digest := range d.votes { // any order: they are counted
+	own, others, differ := d.votes[d.id], false, false
+	for id, digest := range d.votes { // any order: only whether one differs matters
 		if id != d.id {
-			others, differ = others+1, differ || digest != own
+			others, differ = true, differ || digest != own
 		}
 	}
-	if others > 0 && !differ {
+	if others && !differ {
 		d.lasted = 0
 		return
 	}

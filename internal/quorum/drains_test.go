@@ -445,7 +445,8 @@ func TestDrainDecision(t *testing.T) {
 			"1 of 3 voters would go on serving, and 2 are needed; server 3 hasn't said that it serves", false},
 		{"both", []uint64{1, 2, 3, 7}, nil, map[uint64]byte{2: 0, 3: drainDoes},
 			"1 of 4 voters would go on serving, and 3 are needed; server 3 drains, server 7 hasn't said that it serves", true},
-		{"two voters", []uint64{1, 2}, nil, map[uint64]byte{2: 0}, "1 of 2 voters would go on serving, and 2 are needed", true},
+		{"two voters", []uint64{1, 2}, nil, map[uint64]byte{2: 0},
+			"1 of 2 voters would go on serving, and 2 are needed", true},
 		{"an observer", []uint64{1, 3}, nil, map[uint64]byte{2: 0, 3: 0}, "", false},
 		{"former voters", []uint64{1, 2, 3}, []uint64{1, 2, 3, 8, 9}, map[uint64]byte{2: 0, 3: 0},
 			"2 of 5 voters would go on serving, and 3 are needed; server 8 hasn't said that it serves, " +
@@ -509,7 +510,8 @@ func TestDrainReported(t *testing.T) {
 			e.Data[16] = drainAsks
 			d.granted[2], d.granted[3] = ask-1, 1
 		}, true, string(granted) + refused + "; server 3 drains", false},
-		{"it was granted, and drains", func(d *drains, e *Event) { e.Data[16], d.granted[2] = drainDoes, ask }, true, "", true},
+		{"it was granted, and drains", func(d *drains, e *Event) { e.Data[16], d.granted[2] = drainDoes, ask }, true, "",
+			true},
 		{"it was granted, and serves", func(d *drains, e *Event) { d.granted[2] = ask }, true, "", false},
 		{"it was granted, and its disk", func(d *drains, e *Event) { e.Data[16], d.granted[2] = drainStuck, ask }, true,
 			string(granted), false},
@@ -534,7 +536,8 @@ func TestDrainReported(t *testing.T) {
 		answers := drainFrames(d.state.(*node), FrameDrainAnswer)
 		d.reported(e)
 		r := d.told[e.From]
-		if taken := r.tick == d.ticks; taken != c.taken || taken && (r.conn != conn || r.ask != ask || r.flags != e.Data[16]) {
+		taken := r.tick == d.ticks
+		if taken != c.taken || taken && (r.conn != conn || r.ask != ask || r.flags != e.Data[16]) {
 			t.Errorf("%s: taken: %t, %+v", c.what, taken, r)
 		}
 		got := ""

@@ -3,6 +3,7 @@ package quorum
 import (
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -159,7 +160,8 @@ func TestTurns(t *testing.T) {
 		{"nobody led", 1, []uint64{1, 2, 3}, Leadership{Term: 5}, Leadership{Term: 6}, 0, 0},
 	} {
 		l := &Loop{}
-		l.id, l.ticks, l.log, l.conf = c.id, 100, slog.New(slog.DiscardHandler), &pb.ConfState{Voters: c.voters}
+		var said strings.Builder
+		l.id, l.ticks, l.log, l.conf = c.id, 100, slog.New(slog.NewTextHandler(&said, nil)), &pb.ConfState{Voters: c.voters}
 		l.node = &Node{term: c.is.Term, leader: c.is.Leader}
 		l.assemble()
 		l.joining.after = 1 << 20 // so that it begins no election
@@ -177,6 +179,31 @@ func TestTurns(t *testing.T) {
 		}
 		if !slices.Equal(turns, want) {
 			t.Errorf("%s: it asks after %v ticks, want %v", c.what, turns, want)
+		}
+		if n := strings.Count(said.String(), "asking for votes"); n != min(len(want), 1) {
+			t.Errorf("%s: it says %d times that it asks", c.what, n)
+		}
+		l.failover.turn = 300
+		if l.failover.led(l, Leadership{Term: 7}, Leadership{Leader: 2, Term: 7}); l.failover != (failover{}) {
+			t.Errorf("%s: there is a leader, and its next turn is at %d", c.what, l.failover.turn)
+		}
+	}
+}
+
+// TestLostConnection: a follower whose leader's connection ends looks for another one; no other connection matters.
+func TestLostConnection(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		server, from uint64
+		want         bool
+	}{{2, 1, true}, {2, 3, false}, {1, 1, false}, {1, 2, false}} {
+		c := newCluster(t, 1, 2, 3)
+		c.elect(1)
+		l := c.nodes[x.server].loop
+		l.leadership.dropped = false
+		l.Handle(Event{Kind: EventLost, From: x.from})
+		if got := l.leadership.dropped; got != x.want || (l.node.raw.BasicStatus().Lead == 0) != x.want {
+			t.Errorf("server %d, of whom 1 leads, loses its connection to %d: %t", x.server, x.from, got)
 		}
 	}
 }

@@ -82,6 +82,9 @@ func TestWhoAsksToFollow(t *testing.T) {
 			t.Errorf("%q: %v", want, err)
 		}
 	}
+	if m, err := ReadAnnouncement(1, m(1, "a:1")); err != nil || m.ID != 1 {
+		t.Errorf("server 1 is %v, %v", m, err)
+	}
 	var addrs []string
 	for range introducedAddrs {
 		addrs = append(addrs, strings.Repeat("x", introducedAddr))

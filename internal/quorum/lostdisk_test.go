@@ -427,8 +427,8 @@ func TestFormerConnections(t *testing.T) {
 	}
 }
 
-// TestAdmitted: a leader notes each server once that asks what only one does that may vote, and forgets it when its life
-// is taken out. What it notes is bounded.
+// TestAdmitted: a leader notes each server once that asks what only a server asks that may vote, and forgets it when
+// its life is taken out. What it notes is bounded.
 func TestAdmitted(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, 2, 3)

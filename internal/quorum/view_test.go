@@ -15,7 +15,7 @@ func ids(list ...uint64) (members []Member) {
 	return members
 }
 
-// TestMembership: what a server knows about who belongs to the ensemble, in joint consensus, with voters 1 and 2, before
+// TestMembership: what a server knows about who belongs to the ensemble in joint consensus: with voters 1 and 2, before
 // that 2 and 3, an observer 4, a guest 5, and server 6 that is to be added.
 func TestMembership(t *testing.T) {
 	t.Parallel()
