@@ -24,7 +24,6 @@ func Describe(w io.Writer, fsys FS, dirs ...string) error {
 		}
 		for _, name := range names {
 			path := filepath.Join(dir, name)
-			err = nil
 			if n, ok := numbered(name, segmentSuffix); ok {
 				err = p.segment(path, n)
 			} else if n, ok := numbered(name, snapshotSuffix); ok {

@@ -235,9 +235,25 @@ func TestSpaceOfTwoDisks(t *testing.T) {
 		fs := &dividedFS{NewMemFS(), map[string]*countedFS{"data": &c.data, "log": &c.log}}
 		o := smallOptions(fs, 1)
 		o.LogDir, o.Space = "log", SpaceLimits{RefuseBytes: -1, ReserveBytes: -1}
-		state, err := mustOpen(t, o).SpaceState()
+		d := mustOpen(t, o)
+		state, err := d.SpaceState()
 		if err != nil || state.Level != c.level || state.Free != c.free || state.FilesFree != c.files {
 			t.Errorf("%s: %+v, %v", c.what, state, err)
+		}
+		room := int64(c.log.free) - int64(d.space.limits.refuse(total)) + d.log.bytesOnDisk()
+		if state.LogRoom != room {
+			t.Errorf("%s: room for %d bytes of log, want %d", c.what, state.LogRoom, room)
+		}
+		c.data.free, c.log.free = total/20, total // is short, and fuller
+		state, err = d.look()
+		c.data.free, c.log.free = total, total/20
+		other, otherErr := d.look()
+		if err != nil || otherErr != nil || !state.Short || !other.Short {
+			t.Errorf("%s: one of the disks is short: %+v, %v; %+v, %v", c.what, state, err, other, otherErr)
+		}
+		c.log.free = total
+		if state, err := d.look(); err != nil || state.Short {
+			t.Errorf("%s: none of them is short: %+v, %v", c.what, state, err)
 		}
 	}
 }

@@ -28,6 +28,10 @@ func TestTail(t *testing.T) {
 		if s.Begins {
 			segments++
 		}
+		if s.Reset || s.Begins && len(s.Entries) > 0 || s.Cluster != 7 {
+			return fmt.Errorf("a step begins: %t, resets: %t, with %d entries, of cluster %d", s.Begins, s.Reset, len(s.Entries),
+				s.Cluster)
+		}
 		for _, e := range s.Entries {
 			if !bytes.HasPrefix(e.Data, fmt.Appendf(nil, "entry %d ", e.Index)) || e.Term != 1 {
 				return fmt.Errorf("entry %d of term %d: %.20q", e.Index, e.Term, e.Data)
