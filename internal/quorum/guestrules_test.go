@@ -1,7 +1,9 @@
 package quorum
 
 import (
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 
 	"go.etcd.io/raft/v3"
@@ -246,10 +248,12 @@ func TestAnnounced(t *testing.T) {
 		{"without an address", Member{ID: 7}, false},
 		{"the last byte of a member", Member{ID: 256 + 3, Addrs: []string{"x:1"}}, false},
 		{"the last byte of a guest", Member{ID: 256 + 4, Addrs: []string{"x:1"}}, false},
+		{"the last byte of one that has asked", Member{ID: 256 + 8, Addrs: []string{"x:1"}}, false},
 	} {
 		cl, g := guested(t)
 		lead := cl.nodes[1]
 		clear(g.strays.dialled)
+		g.asked[8] = 1
 		lead.peers, g.ticks = nil, g.ticks+1
 		cl.nodes[7] = cl.nodes[3]
 		introduced := false
@@ -267,5 +271,36 @@ func TestAnnounced(t *testing.T) {
 		if c.m.ID == 4 && (i < 0 || g.roster.former[i].Addrs[0] != "x:1") {
 			t.Errorf("%s: its address isn't kept: %v", c.what, g.roster.former)
 		}
+	}
+}
+
+// TestStrangersAreBounded: strangersMax servers may ask to follow, which is said once. Those that have asked before may
+// ask again. What can't be decoded is said, and nothing else done.
+func TestStrangersAreBounded(t *testing.T) {
+	t.Parallel()
+	c, g := guested(t)
+	var said strings.Builder
+	g.log = slog.New(slog.NewTextHandler(&said, nil))
+	peers := len(c.nodes[1].peers)
+	g.announced(Event{From: 7, Data: []byte("torn")})
+	if got := said.String(); strings.Count(got, "can't be decoded") != 1 || len(c.nodes[1].peers) != peers ||
+		len(g.asked) != 1 {
+		t.Errorf("of a torn announcement: %s", got)
+	}
+	ask := func(id uint64) {
+		g.announced(Event{From: id, Data: appendIntroduction(nil, []Member{{ID: id, Addrs: []string{"x:1"}}})})
+	}
+	for id := uint64(5); len(g.asked) < strangersMax; id++ {
+		ask(id)
+	}
+	if said.Reset(); said.Len() > 0 || g.full {
+		t.Errorf("as many as may: %s", &said)
+	}
+	ask(100)
+	ask(101)
+	g.ticks++
+	if ask(5); strings.Count(said.String(), "too many servers") != 1 || len(g.asked) != strangersMax ||
+		g.asked[5] != g.ticks || g.asked[100] != 0 {
+		t.Errorf("%d have asked, server 5 at tick %d of %d: %s", len(g.asked), g.asked[5], g.ticks, &said)
 	}
 }

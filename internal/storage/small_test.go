@@ -303,7 +303,8 @@ func TestWrittenOutInSteps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if want := []int64{0, writeOutStep, writeOutStep, writeOutStep, 2 * writeOutStep, writeOutStep}; !slices.Equal(out, want) {
+	want := []int64{0, writeOutStep, writeOutStep, writeOutStep, 2 * writeOutStep, writeOutStep}
+	if !slices.Equal(out, want) {
 		t.Errorf("written out: %v, want %v", out, want)
 	}
 	if err := w.WriteRaw(make([]byte, 1)); err != nil || len(out) != 8 || w.Offset() != 4*writeOutStep {
