@@ -8,8 +8,8 @@ import (
 	"go.etcd.io/raft/v3"
 )
 
-// TestTailInMemory: which entries stay in memory, and how many bytes these count: the newest within the budget, at least
-// one, without a gap.
+// TestTailInMemory: which entries stay in memory, and for how many bytes these count: the newest within the budget, at
+// least one, without a gap.
 func TestTailInMemory(t *testing.T) {
 	t.Parallel()
 	const one = entryOverhead + 10 // an entry
@@ -73,8 +73,8 @@ func TestEntriesOfAnySize(t *testing.T) {
 	}
 }
 
-// TestLargeBatchIsSplit: a batch is written as several frames if it is large, each filled as far as it goes, and the last
-// one holds an entry at least.
+// TestLargeBatchIsSplit: a batch is written as several frames if it is large, each filled as far as it goes, and the
+// last one holds an entry at least.
 func TestLargeBatchIsSplit(t *testing.T) {
 	const half, rest = frameSizeAim / 2, frameSizeAim/2 - 2*recordHeaderSize // the records of both fill a frame
 	for _, c := range []struct {
