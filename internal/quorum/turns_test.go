@@ -444,3 +444,155 @@ func TestLargeFrames(t *testing.T) {
 		}
 	}
 }
+
+// kept is a Shell that keeps what it is asked to send, and has the connections and the room that it is told.
+type kept struct {
+	Shell
+	frames    []FrameKind
+	to        []uint64
+	snapshots []uint64
+	linked    bool
+	room      bool
+}
+
+func (k *kept) Connected(uint64) bool { return k.linked }
+func (k *kept) Room(uint64) bool      { return k.room }
+
+func (k *kept) Send(to uint64, kind FrameKind, _ []byte) bool {
+	k.frames, k.to = append(k.frames, kind), append(k.to, to)
+	return k.linked
+}
+
+func (k *kept) SendSnapshot(_, index uint64, _ []byte) { k.snapshots = append(k.snapshots, index) }
+
+// TestSends: what becomes of a message of raft: it is sent, withheld, or can't be sent, which raft is told.
+func TestSends(t *testing.T) {
+	t.Parallel()
+	snap := func(learners ...uint64) func(m *pb.Message) {
+		return func(m *pb.Message) {
+			m.Snapshot = &pb.Snapshot{Metadata: &pb.SnapshotMetadata{
+				Index: new(uint64(2)), Term: new(uint64(1)), ConfState: &pb.ConfState{Voters: []uint64{1}, Learners: learners},
+			}}
+		}
+	}
+	for _, c := range []struct {
+		what   string
+		typ    pb.MessageType
+		more   func(m *pb.Message)
+		is     func(l *Loop, k *kept)
+		frames int
+		file   bool
+		probes bool // raft is told that the message is lost
+		wanted bool
+	}{
+		{what: "entries", typ: pb.MsgApp, frames: 1},
+		{what: "entries, without a connection", typ: pb.MsgApp, is: func(_ *Loop, k *kept) { k.linked = false }, frames: 1,
+			probes: true},
+		{what: "a heartbeat, without a connection", typ: pb.MsgHeartbeat, is: func(_ *Loop, k *kept) { k.linked = false },
+			frames: 1},
+		{what: "entries of a later level", typ: pb.MsgApp, is: func(l *Loop, _ *kept) { l.levels.inForce = 3 }, probes: true},
+		{what: "a snapshot", typ: pb.MsgSnap, more: snap(2), file: true},
+		{what: "a snapshot of a later level", typ: pb.MsgSnap, more: snap(2),
+			is: func(l *Loop, _ *kept) { l.levels.inForce = 3 }},
+		{what: "a snapshot without the receiver", typ: pb.MsgSnap, more: snap(3), wanted: true},
+		{what: "a snapshot of a doubtful state", typ: pb.MsgSnap, more: snap(2),
+			is: func(l *Loop, _ *kept) { l.doubts.open = true }},
+	} {
+		cl := newCluster(t, 1, 2, 3)
+		l := cl.elect(1).loop
+		cl.step(5)
+		k := &kept{Shell: l.shell, linked: true, room: true}
+		l.shell, l.doubts.giving.until = k, l.ticks+9
+		if c.is != nil {
+			c.is(l, k)
+		}
+		l.snap.wanted = false
+		l.send(said(c.typ, l.node.Term(), func(m *pb.Message) {
+			m.To = new(uint64(2))
+			if c.more != nil {
+				c.more(m)
+			}
+		}))
+		if len(k.frames) != c.frames || len(k.snapshots) == 1 != c.file || l.snap.wanted != c.wanted ||
+			(l.snap.sent[2] == 2) != c.file {
+			t.Errorf("%s: frames %v, snapshots %v; one is wanted: %t", c.what, k.frames, k.snapshots, l.snap.wanted)
+		}
+		if probes := !l.node.replicates(2); probes != c.probes {
+			t.Errorf("%s: raft takes it for lost: %t", c.what, probes)
+		}
+	}
+}
+
+// TestFeeds: who gets the requests of this server's clients: raft, the leader, or nobody yet.
+func TestFeeds(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		what    string
+		server  uint64
+		is      func(l *Loop, k *kept)
+		frames  int  // to the leader
+		waiting bool // the requests stay where they are
+	}{
+		{"a leader", 1, nil, 0, false},
+		{"a leader that hands over", 1, func(l *Loop, _ *kept) { l.node.TransferLeadership(2) }, 0, true},
+		{"during a write", 1, func(l *Loop, _ *kept) { l.tasks.writing = true }, 0, true},
+		{"during a call", 1, func(l *Loop, _ *kept) { l.tasks.calling = true }, 0, true},
+		{"a follower", 2, nil, 1, false},
+		{"a follower during a write", 2, func(l *Loop, _ *kept) { l.tasks.writing = true }, 0, true},
+		{"a follower without a connection", 2, func(_ *Loop, k *kept) { k.linked = false }, 0, true},
+		{"a follower without room", 2, func(_ *Loop, k *kept) { k.room = false }, 0, true},
+		{"a follower without a leader", 2, func(l *Loop, _ *kept) { l.node.leader = 0 }, 0, true},
+	} {
+		cl := newCluster(t, 1, 2, 3)
+		cl.elect(1)
+		cl.step(5)
+		b := cl.nodes[c.server]
+		l := b.loop
+		k := &kept{Shell: l.shell, linked: true, room: true}
+		l.shell = k
+		if b.say(7); c.is != nil {
+			c.is(l, k)
+		}
+		for range 2 {
+			l.feed()
+		}
+		sent := 0
+		for i, kind := range k.frames {
+			if kind == FrameForward && k.to[i] == 1 {
+				sent++
+			}
+		}
+		if sent != c.frames || len(b.waiting) == 1 != c.waiting || l.batch != nil {
+			t.Errorf("%s: %d frames to the leader, %d requests wait; a batch waits: %t", c.what, sent, len(b.waiting),
+				l.batch != nil)
+		}
+		if c.server == 1 && !c.waiting && !l.node.HasReady() {
+			t.Errorf("%s: raft has nothing to do", c.what)
+		}
+	}
+}
+
+// TestSnapshotEvents: what a leader is told of a snapshot that was sent.
+func TestSnapshotEvents(t *testing.T) {
+	t.Parallel()
+	l := newCluster(t, 1, 2, 3).elect(1).loop
+	l.snap.sent[2], l.snap.sent[3] = 5, 5
+	l.Handle(Event{Kind: EventSent, From: 2})
+	l.Handle(Event{Kind: EventSent, From: 3, Err: errOdd})
+	if _, failed := l.snap.sent[3]; failed || l.snap.sent[2] != 5 {
+		t.Errorf("sent: %v", l.snap.sent)
+	}
+	l.Handle(Event{Kind: EventLevel, From: 2, Level: 4, Frames: 3})
+	l.Handle(Event{Kind: EventRules, From: 2, Data: []byte("x")})
+	l.skips.told[2] = nil
+	if l.levels.known[2] != 4 || l.levels.frames[2] != 3 || string(l.levels.rules[2]) != "x" {
+		t.Errorf("levels %v, frames %v, rules %v", l.levels.known, l.levels.frames, l.levels.rules)
+	}
+	l.Handle(Event{Kind: EventConnected, From: 2}) // what was announced on the former connection is void
+	_, rules := l.levels.rules[2]
+	_, told := l.skips.told[2]
+	if l.levels.known[2] != 0 || l.levels.frames[2] != 0 || rules || told {
+		t.Errorf("after a new connection: levels %v, frames %v, rules %v, skips %v", l.levels.known, l.levels.frames,
+			l.levels.rules, l.skips.told)
+	}
+}
