@@ -259,7 +259,14 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 		"committed replaced": func() { d.Log().Append(nil, batch(2, 3, 1, 8), true) },
 		"term goes back":     func() { d.Log().Append(nil, batch(5, 2, 1, 8), true) },
 		"vote's term back":   func() { d.Log().Append(hs(2, 0, 2), nil, true) },
-		"hole in the batch":  func() { d.Log().Append(nil, append(batch(5, 3, 1, 8), batch(7, 3, 1, 8)...), true) },
+		"install's term back": func() {
+			w, err := d.CreateSnapshot(Meta{Index: 9, Term: 3, ConfState: &raftpb.ConfState{Voters: []uint64{1}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.Install(w, hs(2, 0, 9))
+		},
+		"hole in the batch": func() { d.Log().Append(nil, append(batch(5, 3, 1, 8), batch(7, 3, 1, 8)...), true) },
 	}
 	for name, do := range cases {
 		t.Run(name, func(t *testing.T) {
