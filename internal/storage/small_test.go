@@ -382,3 +382,87 @@ func TestFailedWritesEndTheStart(t *testing.T) {
 		}
 	}
 }
+
+// TestReportAtTheLimit: a report of the largest size is read, and none that is a byte larger.
+func TestReportAtTheLimit(t *testing.T) {
+	t.Parallel()
+	r := Report{Cluster: 1, Index: 2, Term: 3}
+	r.Text = strings.Repeat("x", reportSizeMax-len(r.append(nil)))
+	if got, err := ParseReport(r.append(nil)); err != nil || got.Text != r.Text || got.Index != 2 {
+		t.Errorf("of the largest size: %d bytes of text, %v", len(got.Text), err)
+	}
+	r.Text += "x"
+	if _, err := ParseReport(r.append(nil)); err == nil || !strings.Contains(err.Error(), "more than") {
+		t.Errorf("a byte larger: %v", err)
+	}
+}
+
+// TestSnapshotsOfTwoKinds: a peer's snapshot is installed and this server's own is committed, chunk by chunk.
+func TestSnapshotsOfTwoKinds(t *testing.T) {
+	t.Parallel()
+	d := mustOpen(t, smallOptions(NewMemFS(), 1))
+	theirs, err := d.ReceiveSnapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := d.CreateSnapshot(Meta{Index: 1, Term: 1, ConfState: &raftpb.ConfState{Voters: []uint64{1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, do := range map[string]func() error{
+		"commit a peer's":         theirs.Commit,
+		"a chunk for a peer's":    func() error { return theirs.WriteChunk([]byte{1}) },
+		"raw bytes for one's own": func() error { return own.WriteRaw([]byte{1}) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: accepted", what)
+				}
+			}()
+			_ = do()
+		}()
+	}
+	if err := errors.Join(theirs.Abort(), own.Abort()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPurgedSegmentsBecomeSpares: which files of purged segments are kept as spares.
+func TestPurgedSegmentsBecomeSpares(t *testing.T) {
+	t.Parallel()
+	const most = 8 * sectorSize
+	for _, c := range []struct {
+		what         string
+		size, wanted int64
+		inPlace      bool
+		frugal       bool
+		ready        int
+		kept         bool
+	}{
+		{"large enough", most, most, true, false, 0, true},
+		{"too small", most - sectorSize, most, true, false, 0, false},
+		{"too large", most + sectorSize, most, true, false, 0, false},
+		{"copied on write", most, most, false, false, 0, false},
+		{"enough spares", most, most, true, false, sparesMax, false},
+		{"one more", most, most, true, false, sparesMax - 1, true},
+		{"small, where there is hardly room", most - sectorSize, most, true, true, 0, true},
+		{"a second one, where there is hardly room", most, most, true, true, 1, false},
+	} {
+		m := NewMemFS()
+		d := mustOpen(t, smallOptions(m, 1))
+		s := &d.log.spares
+		s.ready, s.frugal, s.most = make([]string, c.ready), c.frugal, most
+		f, err := m.Create("data/old")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(f.Close(), s.retire("data/old", c.size, c.wanted, c.inPlace)); err != nil {
+			t.Fatal(err)
+		}
+		names, err := m.ReadDir("data")
+		if err != nil || len(s.ready) == c.ready+1 != c.kept || slices.Contains(names, "old") {
+			t.Errorf("%s: %d spares after %d, files %v, %v", c.what, len(s.ready), c.ready, names, err)
+		}
+	}
+}
