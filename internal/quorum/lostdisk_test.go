@@ -465,4 +465,7 @@ func TestAdmitted(t *testing.T) {
 	if f := &c.nodes[2].loop.lostDisks; f.noteAdmitted(9, asks) || len(f.admitted) > 0 {
 		t.Error("a server that doesn't lead admits another one")
 	}
+	if c.elect(2); len(d.admitted) > 0 {
+		t.Errorf("it leads no more, and %d servers are noted", len(d.admitted))
+	}
 }
