@@ -33,12 +33,17 @@ func newLocalStage(t *testing.T) *localStage {
 // newStage is newLocalStage for a server of other options.
 func newStage(t testing.TB, o Options) *localStage {
 	t.Helper()
-	registry, err := auth.New(auth.Options{})
-	if err != nil {
-		t.Fatal(err)
+	if o.Auth == nil {
+		var err error
+		if o.Auth, err = auth.New(auth.Options{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s := &localStage{t: t, ids: NewIDs(1, 1_000_000)}
-	o.ID, o.Servers, o.Auth, o.Tree = 1, 3, registry, tree.New(tree.Options{LevelMax: tree.FeatureLevelMax})
+	if o.Tree == nil {
+		o.Tree = tree.New(tree.Options{LevelMax: tree.FeatureLevelMax})
+	}
+	o.ID, o.Servers = 1, 3
 	o.Now, o.Wall = func() int64 { return s.now * 1e6 }, func() int64 { return s.now }
 	o.Secret, o.Kick = func() []byte { return bytes.Repeat([]byte{7}, jute.PasswdSize) }, func() {}
 	s.r = New(o)

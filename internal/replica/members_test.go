@@ -11,6 +11,26 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
+// parseMembers reads members such as 1:a, each of one digit.
+func parseMembers(text string) (members []quorum.Member, err error) {
+	for id := range strings.FieldsSeq(text) {
+		if !strings.Contains(id, "=") {
+			members = append(members, quorum.Member{ID: uint64(id[0] - '0'), Addrs: []string{id}})
+		}
+	}
+	return members, nil
+}
+
+// reconfigured returns a tree whose members are replaced by those of a reconfig.
+func reconfigured() *tree.Tree {
+	return tree.New(tree.Options{
+		LevelMax: tree.FeatureLevelMax,
+		Reconfigure: func(_ string, req *jute.ReconfigRequest, _ bool) (string, jute.Code) {
+			return *req.NewMembers, jute.OK
+		},
+	})
+}
+
 // staging returns a replica of server 1, whose configuration names the members of own, and whose tree has applied q.
 func staging(t *testing.T, own string, requests ...*tree.Request) *Replica {
 	t.Helper()
@@ -21,20 +41,7 @@ func staging(t *testing.T, own string, requests ...*tree.Request) *Replica {
 	for _, q := range requests {
 		batch = tree.AppendRecord(batch, q)
 	}
-	parse := func(text string) (members []quorum.Member, err error) {
-		for id := range strings.FieldsSeq(text) {
-			if !strings.Contains(id, "=") {
-				members = append(members, quorum.Member{ID: uint64(id[0] - '0'), Addrs: []string{id}})
-			}
-		}
-		return members, nil
-	}
-	state := tree.New(tree.Options{
-		LevelMax: tree.FeatureLevelMax,
-		Reconfigure: func(_ string, req *jute.ReconfigRequest, _ bool) (string, jute.Code) {
-			return *req.NewMembers, jute.OK
-		},
-	})
+	state := reconfigured()
 	if err := state.Apply(1, 1, batch, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +50,7 @@ func staging(t *testing.T, own string, requests ...*tree.Request) *Replica {
 		t.Fatal(err)
 	}
 	return New(Options{
-		ID: 1, Auth: registry, Kick: func() {}, Tree: state, Membership: Membership{Text: own, Parse: parse},
+		ID: 1, Auth: registry, Kick: func() {}, Tree: state, Membership: Membership{Text: own, Parse: parseMembers},
 		Now: func() int64 { return 1 }, Wall: func() int64 { return 1 }, Secret: func() []byte { return nil },
 	})
 }

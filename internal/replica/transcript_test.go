@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/limit"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -23,6 +24,7 @@ var rewrite = flag.Bool("rewrite", false, "write what happened into the transcri
 // with -rewrite, read the diff.
 //
 //	server local upgrading readonly alone slow=MS limits.address=watches=2,…    begins with a new server
+//	server members=1:a,2:b sasl saslfails saslrequired enforce=SCHEME ensemble=NAME             the same, for logins (fakes_test.go)
 //	connect a session=b timeout=MS passwd=wrong seen=ZXID readonly from=IP id=digest:bob,…
 //	a create /x data=… flags=N ; get /x watch ; sync /        client a sends requests (transcriptrequest_test.go) at once
 //	drop a, quiet a, pause a, unpause a                       a's connection ends, rests, isn't written for a while
@@ -74,6 +76,7 @@ type theatre struct {
 	names    []string // of the cast, in the order of their entrance
 	sessions map[string]int64
 	sent     [][]byte          // entries for the log
+	saved    []byte            // znodes
 	told     map[string]string // what reports have told, by report and line
 }
 
@@ -168,6 +171,9 @@ func lineOf(words []string) line {
 	return l
 }
 
+// words returns the words that stand for a text with spaces: commas and pluses are spaces.
+func words(text string) string { return strings.NewReplacer(",", " ", "+", " ").Replace(text) }
+
 // word returns the nth word, "" if there are fewer.
 func (l line) word(n int) string {
 	if n >= len(l.words) {
@@ -205,9 +211,19 @@ func (s *theatre) server(t *testing.T, l line) {
 			SlowRequest: time.Duration(s.number(l, "slow", 0)) * time.Millisecond,
 		},
 	}
+	var err error
+	if o.Auth, err = auth.New(authOptions(l)); err != nil {
+		t.Fatal(err)
+	}
+	if l.has("sasl") || l.has("saslrequired") {
+		o.SASL = SASLOptions{Mechanism: countdown{}, AllowFailed: l.has("saslfails"), Required: l.has("saslrequired")}
+	}
+	if text := words(l.named["members"]); text != "" {
+		o.Tree, o.Membership = reconfigured(), Membership{Text: text, Parse: parseMembers}
+		o.MembershipChanged = func() { s.printf("the membership was read\n") }
+	}
 	for scope := range limit.Scopes {
-		var err error
-		text := strings.ReplaceAll(l.named["limits."+scope.String()], ",", " ")
+		text := words(l.named["limits."+scope.String()])
 		if o.Limits[scope], err = limit.Parse(scope, text, limit.Set{}); err != nil {
 			t.Fatal(err)
 		}

@@ -25,6 +25,15 @@ var clientCommands = map[string]func(*theatre, line){
 	"drop":    func(s *theatre, l line) { s.cast[l.word(0)].over = true; s.r.Disconnected(s.cast[l.word(0)].Client) },
 	"quiet":   func(s *theatre, l line) { s.cast[l.word(0)].Quiet() },
 	"pause":   func(s *theatre, l line) { s.cast[l.word(0)].paused = true },
+	"fails": func(s *theatre, l line) {
+		for range s.int(l.word(0)) {
+			_, err := s.r.Authenticate(s.cast[l.word(1)].address, "doubt", []byte("!"))
+			if s.told["fails"] != err.Error() {
+				s.printf("%v\n", err)
+			}
+			s.told["fails"] = err.Error()
+		}
+	},
 	"unpause": func(s *theatre, l line) { s.cast[l.word(0)].paused = false },
 }
 
@@ -43,6 +52,10 @@ func (s *theatre) connect(l line) {
 			ids = append(slices.Clip(ids), jute.ID{Scheme: scheme, ID: id})
 		}
 		a.Identify(ids)
+	}
+	if l.has("itself") {
+		a.Identify(append(a.identities(), asSuper()...))
+		a.MayReplace()
 	}
 	req := jute.ConnectRequest{
 		Timeout: int32(s.number(l, "timeout", 10_000)), LastZxidSeen: s.number(l, "seen", 0),
@@ -152,9 +165,32 @@ var quorumCommands = map[string]func(*theatre, line){
 	"level":     (*theatre).level,
 	"supported": func(s *theatre, l line) { s.r.Supported(uint32(s.int(l.word(0)))) },
 	"correct":   func(s *theatre, l line) { s.r.Correct(s.int(l.word(0))) },
-	"report":    func(s *theatre, _ line) { s.printf("report %x\n", s.r.Report()) },
-	"reset":     func(s *theatre, _ line) { s.r.ResetStats(); s.r.ResetConnections() },
-	"account":   func(s *theatre, l line) { s.r.AccountMemory(0, s.int(l.word(0))) },
+	"save":      func(s *theatre, _ line) { s.saved = s.r.Znodes(nil) },
+	"snapshot":  (*theatre).snapshot,
+	"members": func(s *theatre, l line) {
+		m, version := s.r.Membership(s.number(l, "known", -1))
+		s.printf("version %d staged %q changing %t\n", version, s.r.StagedMembers(), s.r.Changing())
+		if m != nil {
+			s.printf("members %v change %+v\n", m.Members, m.Change)
+		}
+	},
+	"stepchange": func(s *theatre, l line) {
+		change, _ := s.r.tree.Membership().Change()
+		s.r.StepChange(change.ID, map[string]quorum.ChangeStep{
+			"named": quorum.ChangeNamed, "done": quorum.ChangeDone, "dropped": quorum.ChangeDropped,
+		}[l.word(0)])
+	},
+	"reap": func(s *theatre, l line) {
+		paths, next := s.r.Reapable(0, 1000)
+		s.printf("reapable %v next %d\n", paths, next)
+		for _, path := range paths {
+			s.r.Reap(path, 1000)
+		}
+	},
+	"busiest": func(s *theatre, _ line) { s.printf("%+v\n", s.r.Busiest(3)) },
+	"report":  func(s *theatre, _ line) { s.printf("report %x\n", s.r.Report()) },
+	"reset":   func(s *theatre, _ line) { s.r.ResetStats(); s.r.ResetConnections() },
+	"account": func(s *theatre, l line) { s.r.AccountMemory(0, s.int(l.word(0))) },
 	"space": func(s *theatre, l line) {
 		state := storage.SpaceState{Waits: l.has("waits"), LogRoom: s.number(l, "room", 1<<40)}
 		if l.has("refuse") {
@@ -227,6 +263,8 @@ func (s *theatre) others(l line) {
 		}
 		q := tree.Request{Op: tree.OpExpire, Session: id, Body: jute.AppendLong(nil, int64(s.term))}
 		s.apply(tree.AppendRecord(nil, &q))
+	case "members":
+		s.apply(tree.AppendRecord(nil, &tree.Request{Op: tree.OpMembers, Body: []byte(words(l.word(1)))}))
 	case "heard":
 		s.r.Reported(binary.BigEndian.AppendUint64(nil, uint64(s.sessions[l.word(1)])))
 	default:
@@ -238,7 +276,7 @@ func (s *theatre) others(l line) {
 // level puts a feature level in force, as a leader's entry does.
 func (s *theatre) level(l line) {
 	settings := tree.DefaultSettings()
-	settings.ExtendedTypes = true
+	settings.ExtendedTypes, settings.ReconfigEnabled, settings.SkipACL, settings.EnforceQuota = true, true, l.has("noacl"), true
 	settings.FeatureLevel = int32(s.int(l.word(0)))
 	s.apply(tree.AppendRecord(nil, &tree.Request{Op: tree.OpSettings, Body: settings.Append(nil)}))
 }
@@ -372,4 +410,27 @@ func (s *theatre) dump(l line) {
 	byPath, more := s.r.WatchesByPath(most)
 	show("watches by path", byPath, more)
 	s.printf("watches %+v\n", s.r.WatchSummary())
+}
+
+// snapshot takes a snapshot if one is due after some bytes of log, or if it is asked for.
+func (s *theatre) snapshot(l line) {
+	if l.has("now") {
+		s.r.RequestSnapshot()
+	}
+	due := s.r.SnapshotDue(s.number(l, "log", 0))
+	s.printf("due %t\n", due)
+	if !due {
+		return
+	}
+	img := s.r.Snapshot()
+	meta, size := img.Describe(), 0
+	for chunk, more := img.Next(nil); ; chunk, more = img.Next(nil) {
+		if size += len(chunk); !more {
+			break
+		}
+	}
+	img.Close()
+	s.printf("index %d term %d zxid %#x level %d, empty %t\n", meta.Index, meta.Term, meta.Zxid, meta.FeatureLevel, size == 0)
+	s.now += s.number(l, "takes", 0)
+	s.r.SnapshotDone(meta, s.number(l, "size", 0))
 }

@@ -1,10 +1,12 @@
 package replica
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -14,6 +16,9 @@ func (s *theatre) requests(a *actor, words []string) {
 	var in []byte
 	for part := range strings.SplitSeq(strings.Join(words, " "), ";") {
 		l := lineOf(strings.Fields(part))
+		if len(l.words) == 0 {
+			break // only what is left
+		}
 		op, record := s.request(l.word(0), line{l.words[1:], l.named})
 		if op == jute.OpPing {
 			in = append(in, ping()...)
@@ -58,11 +63,19 @@ var opsByName = map[string]jute.Op{
 // request returns an operation and its record.
 func (s *theatre) request(name string, l line) (jute.Op, func([]byte) []byte) {
 	op, ok := opsByName[name]
+	switch name {
+	case "piece": // of what is restored
+		return jute.OpCreate, creating(tree.PiecePath(tree.RestorePath+"/p", 0), s.saved, jute.ModeEphemeral)
+	case "restore":
+		return tree.OpReplace, func(b []byte) []byte {
+			return tree.AppendReplace(b, tree.RestorePath+"/p", 1, sha256.Sum256(s.saved))
+		}
+	}
 	if !ok {
 		return jute.Op(s.int(name)), nil
 	}
 	path := l.word(0)
-	data := []byte(l.named["data"])
+	data := []byte(strings.ReplaceAll(l.named["data"], "+", " "))
 	if size := s.number(l, "size", 0); size > 0 {
 		data = make([]byte, size)
 	}
@@ -111,8 +124,10 @@ func (s *theatre) request(name string, l line) (jute.Op, func([]byte) []byte) {
 		return op, func(b []byte) []byte { return w.Append(b, op) }
 	case jute.OpAuth:
 		return op, (&jute.AuthPacket{Scheme: path, Auth: []byte(l.word(1))}).Append
+	case jute.OpSASL:
+		return op, (&jute.SASLPacket{Token: []byte(path)}).Append
 	case jute.OpReconfig:
-		members := l.named["members"]
+		members := words(l.named["members"])
 		return op, (&jute.ReconfigRequest{NewMembers: &members, CurConfigID: -1}).Append
 	}
 	return op, nil
@@ -175,9 +190,8 @@ func bodyOf(op jute.Op, d *jute.Decoder) string {
 	switch op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpSync:
 		text = d.String()
-	case jute.OpGetData:
-		data := d.Buffer()
-		text = fmt.Sprintf("%.20q", data)
+	case jute.OpGetData, jute.OpSASL:
+		text = fmt.Sprintf("%.20q", d.Buffer())
 	case jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetEphemerals:
 		text = strings.Join(d.Strings(), ",")
 	case jute.OpGetAllChildrenNumber:
