@@ -25,6 +25,11 @@ var clientCommands = map[string]func(*theatre, line){
 	"drop":    func(s *theatre, l line) { s.cast[l.word(0)].over = true; s.r.Disconnected(s.cast[l.word(0)].Client) },
 	"quiet":   func(s *theatre, l line) { s.cast[l.word(0)].Quiet() },
 	"pause":   func(s *theatre, l line) { s.cast[l.word(0)].paused = true },
+	"crowd": func(s *theatre, l line) {
+		for i := range s.int(l.word(0)) {
+			s.connect(line{[]string{fmt.Sprint(l.word(1), i)}, l.named})
+		}
+	},
 	"fails": func(s *theatre, l line) {
 		for range s.int(l.word(0)) {
 			_, err := s.r.Authenticate(s.cast[l.word(1)].address, "doubt", []byte("!"))

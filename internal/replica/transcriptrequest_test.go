@@ -14,7 +14,7 @@ import (
 // does in a server; what isn't taken yet is passed in again by the next line.
 func (s *theatre) requests(a *actor, words []string) {
 	var in []byte
-	for part := range strings.SplitSeq(strings.Join(words, " "), ";") {
+	for part := range strings.SplitSeq(strings.Join(words, " "), " ; ") {
 		l := lineOf(strings.Fields(part))
 		if len(l.words) == 0 {
 			break // only what is left
