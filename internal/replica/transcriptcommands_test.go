@@ -30,6 +30,11 @@ var clientCommands = map[string]func(*theatre, line){
 			s.connect(line{[]string{fmt.Sprint(l.word(1), i)}, l.named})
 		}
 	},
+	"crowdask": func(s *theatre, l line) {
+		for i := range s.int(l.word(0)) {
+			s.requests(s.cast[fmt.Sprint(l.word(1), i)], l.words[2:])
+		}
+	},
 	"fails": func(s *theatre, l line) {
 		for range s.int(l.word(0)) {
 			_, err := s.r.Authenticate(s.cast[l.word(1)].address, "doubt", []byte("!"))

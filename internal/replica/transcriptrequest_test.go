@@ -20,8 +20,15 @@ func (s *theatre) requests(a *actor, words []string) {
 			break // only what is left
 		}
 		op, record := s.request(l.word(0), line{l.words[1:], l.named})
-		if op == jute.OpPing {
+		switch {
+		case op == jute.OpPing:
 			in = append(in, ping()...)
+			continue
+		case l.word(0) == "-1": // no frame
+			in = append(in, 0xff, 0xff, 0xff, 0xff)
+			continue
+		case l.word(0) == "7": // too short for a header
+			in = append(in, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0)
 			continue
 		}
 		in = a.raw.request(in, op, record)
