@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/zooid-project/zooid/authprovider"
 	"github.com/zooid-project/zooid/internal/auth"
@@ -35,7 +37,8 @@ func (c *counting) Step(token []byte) (reply []byte, done bool, user string, err
 	return token, n == 0, user, nil
 }
 
-// A doubtful is a provider whose credentials are names; "?" can't be judged, and "!" is wrong.
+// A doubtful is a provider whose credentials are names, such as carol, or carol@5000, who is that until then (ms since
+// 1970); "?" can't be judged, and "!" is wrong.
 type doubtful struct{}
 
 func (doubtful) Scheme() string        { return "doubt" }
@@ -50,7 +53,14 @@ func (doubtful) HandleAuthentication(r authprovider.Request) (ids authprovider.I
 	case "!":
 		return ids, errors.New("it is wrong")
 	}
-	ids.IDs = []string{string(r.Auth)}
+	name, until, expires := strings.Cut(string(r.Auth), "@")
+	if ids.IDs = []string{name}; expires {
+		ms, err := strconv.Atoi(until)
+		if err != nil {
+			return ids, err
+		}
+		ids.Expires = time.UnixMilli(int64(ms))
+	}
 	return ids, nil
 }
 

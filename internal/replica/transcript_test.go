@@ -25,9 +25,11 @@ var rewrite = flag.Bool("rewrite", false, "write what happened into the transcri
 //
 //	server local upgrading readonly alone slow=MS limits.address=watches=2,…    begins with a new server
 //	server members=1:a,2:b sasl saslfails saslrequired enforce=SCHEME ensemble=NAME             the same, for logins (fakes_test.go)
+//	server answers vet                                                          and tells who asks what
 //	connect a session=b timeout=MS passwd=wrong seen=ZXID readonly from=IP id=digest:bob,…
 //	a create /x data=… flags=N ; get /x watch ; sync /        client a sends requests (transcriptrequest_test.go) at once
 //	drop a, quiet a, pause a, unpause a                       a's connection ends, rests, isn't written for a while
+//	stick a, unstick a, got a N                               writes to a block, though it received N bytes; no more
 //	commit, forward, apply, lose                              what was sent goes into the log; its halves; gets lost
 //	others create /x, others session s                        something that comes from another server
 //	lead 1, lead none connection, synced, resend              of the quorum: 1 is this server
@@ -89,18 +91,22 @@ type actor struct {
 	raw     pipeline
 	rest    []byte // input that wasn't taken yet
 	asked   map[int32]jute.Op
-	greeted bool // the answer to its connect request was written
-	over    bool // the connection has ended
-	paused  bool // nothing can be written
+	greeted bool   // the answer to its connect request was written
+	over    bool   // the connection has ended
+	paused  bool   // nobody comes to write its output
+	stuck   bool   // writes block
+	left    []byte // a write that blocks
+	got     uint64 // bytes that its client has received while writes block
 	woken   bool
 }
 
-func (a *actor) Wake()              { a.woken = true }
-func (a *actor) Push()              { a.woken = true }
-func (a *actor) Tries() bool        { return !a.paused }
-func (a *actor) Acked() bool        { return !a.paused }
-func (a *actor) Abort()             { a.s.printf("%s: aborted\n", a.name) }
-func (a *actor) Rest(time.Duration) {}
+func (a *actor) Wake()                     { a.woken = true }
+func (a *actor) Push()                     { a.woken = true }
+func (a *actor) Tries() bool               { return !a.paused }
+func (a *actor) Acked() bool               { return !a.paused && !a.stuck }
+func (a *actor) Abort()                    { a.s.printf("%s: aborted\n", a.name) }
+func (a *actor) Rest(d time.Duration)      { a.s.printf("%s: rests for %v\n", a.name, d) }
+func (a *actor) Delivered() (uint64, bool) { return a.got, a.stuck }
 
 // A printed is a slog.Handler that prints into a transcript.
 type printed struct{ s *theatre }
@@ -217,6 +223,17 @@ func (s *theatre) server(t *testing.T, l line) {
 	}
 	if l.has("sasl") || l.has("saslrequired") {
 		o.SASL = SASLOptions{Mechanism: countdown{}, AllowFailed: l.has("saslfails"), Required: l.has("saslrequired")}
+	}
+	if l.has("vet") {
+		o.Vet = func(body []byte) jute.Code {
+			s.printf("vets %d bytes\n", len(body))
+			return jute.ErrNewConfigNoQuorum
+		}
+	}
+	if l.has("answers") {
+		o.Answered = func(c *Client, op jute.Op, body []byte, code jute.Code, how Became) {
+			s.printf("answered %s: %v of %d bytes: %v, %d\n", c.Remote(), op, len(body), code, how)
+		}
 	}
 	if text := words(l.named["members"]); text != "" {
 		o.Tree, o.Membership = reconfigured(), Membership{Text: text, Parse: parseMembers}

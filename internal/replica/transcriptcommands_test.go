@@ -44,6 +44,11 @@ var clientCommands = map[string]func(*theatre, line){
 			s.told["fails"] = err.Error()
 		}
 	},
+	"stick":   func(s *theatre, l line) { s.cast[l.word(0)].stuck = true },
+	"unstick": (*theatre).unstick,
+	"got":     func(s *theatre, l line) { s.cast[l.word(0)].got += uint64(s.int(l.word(1))) },
+	"frame":   (*theatre).frame,
+	"until":   func(s *theatre, l line) { s.r.ExpireIdentities(s.int(l.word(0)) * 1e6) },
 	"unpause": func(s *theatre, l line) { s.cast[l.word(0)].paused = false },
 }
 
@@ -119,22 +124,40 @@ func (s *theatre) flushAll() {
 	}
 }
 
-// flush does what a flusher does. What was taken is passed to TryOutput's Socket, which prints it.
+// flush does what a flusher does.
 func (s *theatre) flush(a *actor) {
 	left := a.TryOutput()
-	if left.Long {
-		var out []byte
-		out, left.Last = a.TakeOutput(nil)
-		for out != nil {
-			a.Try(out)
-			out, left.Last = a.TakeOutput(out)
-		}
-	}
 	if at := a.Told(); at != 0 {
 		s.printf("%s: told of what happened %d ms ago\n", a.name, s.now-at/1e6)
 	}
-	if left.Last {
+	out, last := left.Out, left.Last
+	if left.Long {
+		out, last = a.TakeOutput(nil)
+	}
+	s.writes(a, out, last)
+}
+
+// writes writes what was taken, and what comes after it.
+func (s *theatre) writes(a *actor, out []byte, last bool) {
+	for out != nil {
+		if a.left = nil; a.stuck {
+			a.left = out
+			return
+		}
+		a.Try(out)
+		out, last = a.TakeOutput(out)
+	}
+	if last && !a.over {
 		s.ends(a)
+	}
+}
+
+// unstick lets writes to a client go on.
+func (s *theatre) unstick(l line) {
+	a := s.cast[l.word(0)]
+	a.stuck = false
+	if a.left != nil && !a.over {
+		s.writes(a, a.left, false)
 	}
 }
 
@@ -443,4 +466,26 @@ func (s *theatre) snapshot(l line) {
 	s.printf("index %d term %d zxid %#x level %d, empty %t\n", meta.Index, meta.Term, meta.Zxid, meta.FeatureLevel, size == 0)
 	s.now += s.number(l, "takes", 0)
 	s.r.SnapshotDone(meta, s.number(l, "size", 0))
+}
+
+// frame lets the end of a client's input be a part of a frame: has bytes of size. It may have to wait for room.
+func (s *theatre) frame(l line) {
+	a, size, has := s.cast[l.word(0)], s.number(l, "size", 0), s.number(l, "has", 4)
+	if l.has("room") {
+		select {
+		case <-a.FrameRoom():
+			s.printf("%s: there is room\n", a.name)
+		default:
+			s.printf("%s: there is no room\n", a.name)
+		}
+	}
+	if size > 0 && !a.TakeFrame(int(size)) {
+		s.printf("%s: its frame waits\n", a.name)
+		a.AwaitsRoom()
+		return
+	}
+	a.NoteInput(int(size))
+	s.printf("%s: frames are short %t, may buffer %t\n", a.name, a.FramesShort(), a.MayBuffer(InputFreeBytes+1))
+	rest := binary.BigEndian.AppendUint32(nil, uint32(size))
+	a.NoteFrame(append(rest, make([]byte, size)...)[:has], l.has("fresh"), s.now*1e6)
 }

@@ -152,6 +152,9 @@ func (s *theatre) multi(words []string) func([]byte) []byte {
 
 // Try prints the frames that are written.
 func (a *actor) Try(out []byte) int {
+	if a.stuck {
+		return 0
+	}
 	for d := jute.NewDecoder(out); d.Remaining() > 0; {
 		frame := d.Buffer()
 		if d.Err() != nil {
