@@ -36,7 +36,7 @@ func deleting(path string) func([]byte) []byte {
 }
 
 // eventually waits until something is so.
-func eventually(t *testing.T, what string, holds func() bool) {
+func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for range 2000 {
 		if holds() {

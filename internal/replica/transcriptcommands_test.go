@@ -111,10 +111,13 @@ func (s *theatre) flushOwn(a *actor) {
 	}
 }
 
-// flushAll writes to each client that was woken, until nothing more happens.
+// flushAll writes to each client that was woken, until nothing more happens. Room is granted on goroutines of their own.
 func (s *theatre) flushAll() {
 	for more := true; more; {
 		more = false
+		eventually(s.t, "those that don't wait for room aren't parked", func() bool {
+			return s.parked() == s.r.rooms.replies.Waiting()
+		})
 		for _, name := range s.names {
 			if a := s.cast[name]; a.woken && !a.paused && !a.over {
 				a.woken, more = false, true
@@ -122,6 +125,18 @@ func (s *theatre) flushAll() {
 			}
 		}
 	}
+}
+
+// parked returns how many clients have a read that waits for room.
+func (s *theatre) parked() (n int) {
+	for _, c := range s.r.Clients() {
+		c.mu.Lock()
+		if c.steps.parked && !c.closed {
+			n++
+		}
+		c.mu.Unlock()
+	}
+	return n
 }
 
 // flush does what a flusher does.
@@ -472,12 +487,11 @@ func (s *theatre) snapshot(l line) {
 func (s *theatre) frame(l line) {
 	a, size, has := s.cast[l.word(0)], s.number(l, "size", 0), s.number(l, "has", 4)
 	if l.has("room") {
-		select {
-		case <-a.FrameRoom():
-			s.printf("%s: there is room\n", a.name)
-		default:
+		if s.r.rooms.frames.Waiting() > 0 {
 			s.printf("%s: there is no room\n", a.name)
+			return
 		}
+		<-a.FrameRoom() // it is told on a goroutine of its own
 	}
 	if size > 0 && !a.TakeFrame(int(size)) {
 		s.printf("%s: its frame waits\n", a.name)
