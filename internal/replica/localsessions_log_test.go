@@ -45,7 +45,13 @@ func newStage(t testing.TB, o Options) *localStage {
 	}
 	o.ID, o.Servers = 1, 3
 	o.Now, o.Wall = func() int64 { return s.now * 1e6 }, func() int64 { return s.now }
-	o.Secret, o.Kick = func() []byte { return bytes.Repeat([]byte{7}, jute.PasswdSize) }, func() {}
+	o.Secret = func() []byte { return bytes.Repeat([]byte{7}, jute.PasswdSize) }
+	if o.Kick == nil {
+		o.Kick = func() {}
+	}
+	if o.Panicked == nil {
+		o.Panicked = func(_ quorum.Entry, cause any, _ string) error { panic(cause) } // else the replica stays locked
+	}
 	s.r = New(o)
 	s.r.freshness.at.Store(math.MaxInt64) // as long as a test says nothing else
 	s.lead(2)

@@ -73,13 +73,15 @@ func TestTranscripts(t *testing.T) {
 // A theatre plays one transcript.
 type theatre struct {
 	*localStage
-	out      strings.Builder
-	cast     map[string]*actor
-	names    []string // of the cast, in the order of their entrance
-	sessions map[string]int64
-	sent     [][]byte          // entries for the log
-	saved    []byte            // znodes
-	told     map[string]string // what reports have told, by report and line
+	out        strings.Builder
+	cast       map[string]*actor
+	names      []string // of the cast, in the order of their entrance
+	sessions   map[string]int64
+	sent       [][]byte          // entries for the log
+	saved      []byte            // znodes
+	kicked     bool              // the quorum was told that something waits for the log
+	kickedSync bool              // and that may be a sync
+	told       map[string]string // what reports have told, by report and line
 }
 
 // An actor is a client and the Socket below it, which writes what it is given as soon as it is woken.
@@ -212,7 +214,7 @@ func (s *theatre) server(t *testing.T, l line) {
 	s.sessions = map[string]int64{}
 	log := slog.New(printed{s})
 	o := Options{
-		Log: log, ClientLog: log, Serving: Serving{
+		Log: log, ClientLog: log, Kick: func() { s.kicked, s.kickedSync = true, true }, Serving: Serving{
 			LocalSessions: l.has("local"), LocalSessionsUpgrading: l.has("upgrading"), ReadOnlyMode: l.has("readonly"),
 			SlowRequest: time.Duration(s.number(l, "slow", 0)) * time.Millisecond,
 		},

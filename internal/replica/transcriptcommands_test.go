@@ -191,8 +191,14 @@ var quorumCommands = map[string]func(*theatre, line){
 	"resend":  func(s *theatre, _ line) { s.r.Resend() },
 	"others":  (*theatre).others,
 	"lead":    (*theatre).leads,
-	"synced":  func(s *theatre, _ line) { s.r.Synced(s.r.Syncs()) },
-	"time":    func(s *theatre, l line) { s.now += s.int(l.word(0)) },
+	"synced": func(s *theatre, _ line) {
+		if ticket := s.r.Syncs(); ticket != 0 && !s.kickedSync {
+			s.printf("the quorum wasn't told of it\n")
+		}
+		s.kickedSync = false
+		s.r.Synced(s.r.syncs.taken)
+	},
+	"time": func(s *theatre, l line) { s.now += s.int(l.word(0)) },
 	"uptodate": func(s *theatre, l line) {
 		s.r.freshness.at.Store(0)
 		s.r.UpToDate(s.int(l.word(0)) * 1e6)
@@ -265,7 +271,11 @@ func (s *theatre) forwards() {
 			s.printf("sent %s\n", s.describe(&q))
 		}
 		s.sent = append(s.sent, slices.Clone(entry))
+		if !s.kicked {
+			s.printf("the quorum wasn't told of it\n")
+		}
 	}
+	s.kicked = false
 }
 
 // applies puts into the log what was sent.
@@ -491,7 +501,14 @@ func (s *theatre) frame(l line) {
 			s.printf("%s: there is no room\n", a.name)
 			return
 		}
-		<-a.FrameRoom() // it is told on a goroutine of its own
+		eventually(s.t, "there is room for a frame", func() bool {
+			select {
+			case <-a.FrameRoom():
+				return true
+			default:
+				return false
+			}
+		})
 	}
 	if size > 0 && !a.TakeFrame(int(size)) {
 		s.printf("%s: its frame waits\n", a.name)
