@@ -41,9 +41,9 @@ func (c *counting) Step(token []byte) (reply []byte, done bool, user string, err
 // 1970); "?" can't be judged, and "!" is wrong.
 type doubtful struct{}
 
-func (doubtful) Scheme() string        { return "doubt" }
-func (doubtful) IsValid(string) bool   { return true }
-func (doubtful) IsAuthenticated() bool { return true }
+func (doubtful) Scheme() string         { return "doubt" }
+func (doubtful) IsValid(id string) bool { return id != "bad" }
+func (doubtful) IsAuthenticated() bool  { return true }
 
 // HandleAuthentication judges a credential.
 func (doubtful) HandleAuthentication(r authprovider.Request) (ids authprovider.Identities, err error) {
