@@ -14,6 +14,8 @@ import (
 
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/limit"
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -77,7 +79,8 @@ type theatre struct {
 	cast       map[string]*actor
 	names      []string // of the cast, in the order of their entrance
 	sessions   map[string]int64
-	sent       [][]byte          // entries for the log
+	sent       [][]byte // entries for the log
+	announced  []quorum.Announcement
 	saved      []byte            // znodes
 	kicked     bool              // the quorum was told that something waits for the log
 	kickedSync bool              // and that may be a sync
@@ -226,6 +229,12 @@ func (s *theatre) server(t *testing.T, l line) {
 	if l.has("sasl") || l.has("saslrequired") {
 		o.SASL = SASLOptions{Mechanism: countdown{}, AllowFailed: l.has("saslfails"), Required: l.has("saslrequired")}
 	}
+	o.SnapCount = int(s.number(l, "snapcount", 0))
+	if text := words(l.named["rules"]); text != "" {
+		o.Settings = tree.DefaultSettings()
+		o.Settings.FeatureLevel = tree.FeatureLevelMax
+		o.Settings.Rules, o.Settings.Schemes = rulesOf(text), auth.NewSchemes("digest", "team")
+	}
 	if l.has("vet") {
 		o.Vet = func(body []byte) jute.Code {
 			s.printf("vets %d bytes\n", len(body))
@@ -247,7 +256,7 @@ func (s *theatre) server(t *testing.T, l line) {
 			t.Fatal(err)
 		}
 	}
-	s.localStage = newStage(t, o)
+	s.announced, s.localStage = nil, newStage(t, o)
 	s.r.alone, s.now = l.has("alone"), 1000
 }
 

@@ -242,6 +242,26 @@ var quorumCommands = map[string]func(*theatre, line){
 		}
 	},
 	"busiest": func(s *theatre, _ line) { s.printf("%+v\n", s.r.Busiest(3)) },
+	"announced": func(s *theatre, l line) {
+		s.announced = slices.DeleteFunc(s.announced, func(a quorum.Announcement) bool { return a.ID == uint64(s.int(l.word(0))) })
+		next := quorum.Announcement{ID: uint64(s.int(l.word(0))), Heard: true}
+		for scheme, name := range l.named { // any order: With sorts
+			next.Rules = rulesOf(words(scheme + "=" + name)).Append(nil)
+		}
+		if l.has("-") {
+			next.Heard = false
+		}
+		s.announced = append(s.announced, next)
+		s.r.Announced(s.announced)
+	},
+	"twice": func(s *theatre, _ line) { s.sent = append(s.sent, slices.Clone(s.sent)...) },
+	"steal": func(s *theatre, l line) {
+		q := tree.Request{
+			Op: jute.OpCreateSession, Session: s.cast[l.word(0)].hello.SessionID, Cnx: s.ids(),
+			Body: attachBody(jute.OpCreateSession, 10_000, s.r.secret()),
+		}
+		s.apply(tree.AppendRecord(nil, &q))
+	},
 	"report":  func(s *theatre, _ line) { s.printf("report %x\n", s.r.Report()) },
 	"reset":   func(s *theatre, _ line) { s.r.ResetStats(); s.r.ResetConnections() },
 	"account": func(s *theatre, l line) { s.r.AccountMemory(0, s.int(l.word(0))) },
@@ -360,8 +380,13 @@ func (s *theatre) leads(l line) {
 var reportCommands = map[string]func(*theatre, line){
 	"view": func(s *theatre, _ line) {
 		v := s.r.View()
-		v.Digest, v.Memory = 0, memory.Use{}
-		s.changed("view", fields(v))
+		rules := describeRules(v.Rules)
+		v.Digest, v.Memory, v.Rules = 0, memory.Use{}, nil
+		lines := fields(v)
+		if rules != "" {
+			lines["Rules"] = rules
+		}
+		s.changed("view", lines)
 	},
 	"cons": func(s *theatre, _ line) {
 		lines := map[string]string{}
