@@ -101,6 +101,7 @@ type actor struct {
 	paused  bool   // nobody comes to write its output
 	stuck   bool   // writes block
 	left    []byte // a write that blocks
+	written int    // bytes
 	got     uint64 // bytes that its client has received while writes block
 	woken   bool
 }

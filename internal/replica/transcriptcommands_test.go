@@ -141,6 +141,7 @@ func (s *theatre) parked() (n int) {
 
 // flush does what a flusher does.
 func (s *theatre) flush(a *actor) {
+	written := a.written
 	left := a.TryOutput()
 	if at := a.Told(); at != 0 {
 		s.printf("%s: told of what happened %d ms ago\n", a.name, s.now-at/1e6)
@@ -149,7 +150,9 @@ func (s *theatre) flush(a *actor) {
 	if left.Long {
 		out, last = a.TakeOutput(nil)
 	}
-	s.writes(a, out, last)
+	if s.writes(a, out, last); !a.over && a.left == nil && a.written == written && !a.steps.parked {
+		s.printf("%s: woken for nothing\n", a.name)
+	}
 }
 
 // writes writes what was taken, and what comes after it.
@@ -253,6 +256,15 @@ var quorumCommands = map[string]func(*theatre, line){
 		}
 		s.announced = append(s.announced, next)
 		s.r.Announced(s.announced)
+	},
+	"fill": func(s *theatre, l line) { // with many children
+		var ops []jute.MultiOp
+		for i := range s.int(l.word(1)) {
+			path := fmt.Sprintf("%s/%040d", l.word(0), i)
+			ops = append(ops, jute.MultiOp{Op: jute.OpCreate, Path: path, ACL: jute.WorldACL(jute.PermAll)})
+		}
+		q := tree.Request{Op: jute.OpMulti, Identities: asSuper(), Body: jute.AppendMulti(nil, ops)}
+		s.apply(tree.AppendRecord(nil, &q))
 	},
 	"twice": func(s *theatre, _ line) { s.sent = append(s.sent, slices.Clone(s.sent)...) },
 	"steal": func(s *theatre, l line) {

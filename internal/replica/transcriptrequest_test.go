@@ -155,6 +155,7 @@ func (a *actor) Try(out []byte) int {
 	if a.stuck {
 		return 0
 	}
+	a.written += len(out)
 	for d := jute.NewDecoder(out); d.Remaining() > 0; {
 		frame := d.Buffer()
 		if d.Err() != nil {
@@ -203,7 +204,11 @@ func bodyOf(op jute.Op, d *jute.Decoder) string {
 	case jute.OpGetData, jute.OpSASL:
 		text = fmt.Sprintf("%.20q", d.Buffer())
 	case jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetEphemerals:
-		text = strings.Join(d.Strings(), ",")
+		if names := d.Strings(); len(names) > 9 {
+			text = fmt.Sprintf("%d names from %s to %s", len(names), names[0], names[len(names)-1])
+		} else {
+			text = strings.Join(names, ",")
+		}
 	case jute.OpGetAllChildrenNumber:
 		text = fmt.Sprint(d.Int())
 	case jute.OpWhoAmI, jute.OpGetACL:
