@@ -21,6 +21,12 @@ func TestLongestHold(t *testing.T) {
 			t.Errorf("after a hold of %d until %d the longest is %d, want %d", c.took, c.end, got, c.want)
 		}
 	}
+	h = longestHold{}
+	h.note(30, 60)
+	h.note(holdWindow-5, holdWindow)
+	if got := h.at(2 * holdWindow); got != 5 {
+		t.Errorf("of holds of 30 and 5, the second is in the window before: %d is the longest", got)
+	}
 	if got := h.at(at + 20*holdWindow); got != 0 {
 		t.Errorf("much later the longest is %d", got)
 	}

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -116,5 +117,26 @@ func TestAbandonedReconfig(t *testing.T) {
 		if got := m.Change.Patience; got == 0 || (got == abandonedTicks) != ended {
 			t.Errorf("ended %t: the change is given up after %d ticks", ended, got)
 		}
+	}
+}
+
+// TestUnparsedMembersOfAChange: a change whose own members can be parsed is ignored where those in force can't.
+func TestUnparsedMembersOfAChange(t *testing.T) {
+	t.Parallel()
+	next := "1:a 2:b"
+	reconfig := &jute.ReconfigRequest{NewMembers: &next, CurConfigID: -1}
+	const session = 1<<56 | 5
+	create := jute.AppendBuffer(jute.AppendInt(nil, 10000), make([]byte, jute.PasswdSize))
+	r := staging(t, "1:a 3:c", &tree.Request{Op: tree.OpMembers, Seq: tree.MembersInForce, Body: []byte("1:wrong")},
+		&tree.Request{Op: jute.OpCreateSession, Session: session, Cnx: 1, Body: create},
+		&tree.Request{Op: jute.OpReconfig, Session: session, Cnx: 1, Seq: 1, Body: jute.AppendInt(reconfig.Append(nil), 0)})
+	r.outside.membership.Parse = func(text string) ([]quorum.Member, error) {
+		if strings.Contains(text, "wrong") {
+			return nil, errors.New("unparsed")
+		}
+		return parseMembers(text)
+	}
+	if m, version := r.Membership(-1); m != nil || version <= 0 || !r.Changing() {
+		t.Errorf("the membership %+v of version %d", m, version)
 	}
 }

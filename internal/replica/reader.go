@@ -62,7 +62,6 @@ const (
 func (f *frame) NoteFrame(rest []byte, fresh bool, now int64) {
 	by := f.by.Load()
 	if len(rest) == 0 {
-		f.size = 0
 		if by != 0 {
 			f.by.Store(0)
 		}

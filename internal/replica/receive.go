@@ -119,7 +119,6 @@ func (t *readBatch) request(xid int32, op *op, body []byte) error {
 	req := request{xid: xid, op: op, verdict: v, at: t.now}
 	if req.isRead() && t.hold() {
 		if t.waited && t.outdated() {
-			t.release()
 			return ErrNotUpToDate
 		}
 		if t.ahead == 0 {

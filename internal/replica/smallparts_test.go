@@ -83,7 +83,7 @@ func TestRoomForOwners(t *testing.T) {
 	for i := range 2 * ownersRestingMax {
 		w.of(fmt.Sprint("busy", i), now, func(o *owner) { o.connects.Use(now, 100, 1) })
 	}
-	if w.of("last", now, nil) != &w.rest || w.swept != now {
+	if w.of("last", now, nil) != &w.rest || w.swept != now || len(w.byName) != w.sweep {
 		t.Errorf("of %d owners none rests, and there is room for one more", len(w.byName))
 	}
 	for _, o := range w.byName { // any order: each is independent
@@ -94,6 +94,18 @@ func TestRoomForOwners(t *testing.T) {
 	}
 	if w.of("last", now+ownersSweepPause, nil) == &w.rest {
 		t.Error("it doesn't try again")
+	}
+}
+
+// TestOwnersInUse: the more owners are in use, the rarer are attempts to make room.
+func TestOwnersInUse(t *testing.T) {
+	t.Parallel()
+	var w owners
+	for i := range 2000 {
+		w.hold(fmt.Sprint(i), 1)
+	}
+	if len(w.byName) != 2000 || w.sweep != 2440 { // 1000, 1250, 1562, 1952
+		t.Errorf("%d owners in use; the next attempt is at %d", len(w.byName), w.sweep)
 	}
 }
 
@@ -346,5 +358,339 @@ func TestGoesFirst(t *testing.T) {
 		if got := goesFirst(records); got != of.want {
 			t.Errorf("of %d records: %t, want %t", len(of.records), got, of.want)
 		}
+	}
+}
+
+// TestLeaderOfASnapshot: a leader whose sessions came with a snapshot gives each its full timeout.
+func TestLeaderOfASnapshot(t *testing.T) {
+	t.Parallel()
+	before := newStage(t, Options{})
+	ids := []int64{before.begin(), before.begin(), before.begin()}
+	s := newStage(t, Options{})
+	s.now = 100_000
+	s.r.tree, s.index = before.r.tree, before.index
+	s.term = before.term + 1
+	s.r.Lead(quorum.Leadership{Leader: 1, IsLeader: true, Term: s.term})
+	for _, id := range ids {
+		if !s.r.expiry.Tracks(id) {
+			t.Errorf("session %#x never expires", id)
+		}
+	}
+	list, _ := s.r.SessionExpiries(time.UnixMilli(s.now), 1000)
+	for _, e := range list {
+		if left := e.Expires.Sub(time.UnixMilli(s.now)); left < 10*time.Second || left > 11*time.Second {
+			t.Errorf("a session of 10 s expires in %v", left)
+		}
+	}
+}
+
+// TestBreakdownIsDescribed: whoever looks into a panic is told of the entry, the state, and how far it was applied.
+func TestBreakdownIsDescribed(t *testing.T) {
+	t.Parallel()
+	var told []string
+	s := newStage(t, Options{
+		Observe: func(res *tree.Result) {
+			if res.Path == "/bad" {
+				panic("planted")
+			}
+		},
+		Panicked: func(e quorum.Entry, cause any, about string) error {
+			told = append(told, fmt.Sprintf("%d %d %v", e.Index, e.Term, cause), about)
+			return errors.New("reported")
+		},
+	})
+	create := func(path string) []byte {
+		q := jute.CreateRequest{Path: path, ACL: jute.WorldACL(jute.PermAll)}
+		return tree.AppendRecord(nil, &tree.Request{Op: jute.OpCreate, Body: q.Append(nil)})
+	}
+	s.apply(create("/fine"))
+	data := append(proposals.AppendHead(nil, s.now, 0, 0), create("/good")...)
+	err := s.r.Apply([]quorum.Entry{{Term: 1, Index: 3, Data: append(data, create("/bad")...)}})
+	if err == nil || err.Error() != "reported" || len(told) != 2 || told[0] != "3 1 planted" || !s.r.Broken() {
+		t.Fatalf("%v; told %q", err, told)
+	}
+	if want := "last zxid 0x100000003, state at entry 3 of term 1"; !strings.HasPrefix(told[1], want) {
+		t.Errorf("it is described as %q, want %q", told[1], want)
+	}
+	if !strings.Contains(told[1], "\n   0: create") || !strings.Contains(told[1], "\n-> 1: create") {
+		t.Errorf("which request failed isn't in %q", told[1])
+	}
+	s.r.Abandon()
+}
+
+// TestShortMemoryKeepsNoBuffers: while room is short, a connection with nothing to write keeps only small buffers.
+func TestShortMemoryKeepsNoBuffers(t *testing.T) {
+	t.Parallel()
+	for _, of := range []struct {
+		short         bool
+		frames, spare int
+		kept          int
+	}{
+		{false, outputFreeBytes, 1, outputFreeBytes + 1}, {true, outputFreeBytes, 1, 0},
+		{true, outputFreeBytes - 1, 1, outputFreeBytes}, {true, 0, outputFreeBytes + 1, 0},
+	} {
+		s := newStage(t, Options{})
+		c, _ := s.idle()
+		c.out.frames, c.out.spare, c.out.flushing = make([]byte, 0, of.frames), make([]byte, 0, of.spare), true
+		if of.short {
+			s.r.rooms.bound(unreadShare * 1000)
+			s.r.rooms.replies.Holder("another", nil).Note(600)
+		}
+		if out, _ := c.TakeOutput(nil); out != nil || c.out.flushing {
+			t.Errorf("%+v: %d bytes to write", of, len(out))
+		}
+		if kept := cap(c.out.frames) + cap(c.out.spare); kept != of.kept {
+			t.Errorf("%+v: %d bytes are kept", of, kept)
+		}
+	}
+}
+
+// TestShares: replies and requests that aren't whole share an eighth of the memory each.
+func TestShares(t *testing.T) {
+	t.Parallel()
+	var o rooms
+	o.bound(unreadShare * 1000)
+	for name, room := range map[string]interface{ Used() int64 }{"replies": &o.replies, "frames": &o.frames} {
+		one, two := o.replies.Holder("a", nil), o.replies.Holder("b", nil)
+		if name == "frames" {
+			one, two = o.frames.Holder("a", nil), o.frames.Holder("b", nil)
+		}
+		if o.RoomAwaited() {
+			t.Errorf("%s: nobody has asked, and somebody waits", name)
+		}
+		if one.Note(700); two.Grow(301) || !two.Grow(300) {
+			t.Errorf("%s: of 1,000 bytes 700 are taken, and there is room for %d", name, room.Used()-700)
+		}
+		if two.Take(301) || !o.RoomAwaited() {
+			t.Errorf("%s: nobody waits for room", name)
+		}
+		two.Leave()
+	}
+}
+
+// TestNotedOutput: up to outputFreeBytes of output need no room.
+func TestNotedOutput(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	c, _ := s.idle()
+	for n, want := range map[int]int64{0: 0, outputFreeBytes: 0, outputFreeBytes + 1: outputFreeBytes + 1, 1 << 20: 1 << 20} {
+		c.out.frames, c.out.spare, c.out.taken, c.steps.promised = make([]byte, 0, n), nil, 0, 500
+		if c.noteOutput(); c.out.held.Held() != want || c.steps.promised != 0 {
+			t.Errorf("%d bytes of output are noted as %d", n, c.out.held.Held())
+		}
+	}
+	c.steps.read, c.steps.promised = &longRead{scan: tree.Scan{Body: make([]byte, 0, 100)}}, 1000
+	if c.noteOutput(); c.out.held.Held() != 1<<20+1100 && c.out.held.Held() != 0 && c.out.held.Held() != outputFreeBytes+1101 {
+		t.Errorf("with a read, %d bytes are noted", c.out.held.Held())
+	}
+	c.out.frames = make([]byte, 0, 1<<20)
+	if c.noteOutput(); c.out.held.Held() != 1<<20+1100 {
+		t.Errorf("with a read, %d bytes are noted", c.out.held.Held())
+	}
+	for n, want := range map[int]int64{InputFreeBytes: 0, InputFreeBytes + 1: InputFreeBytes + 1} {
+		if c.input.NoteInput(n); c.input.held.Held() != want || c.input.size.Load() != int64(n) {
+			t.Errorf("%d bytes of input are noted as %d", n, c.input.held.Held())
+		}
+	}
+}
+
+// TestSmallBuffersNeedNoRoom: a buffer of requests of up to InputFreeBytes needs no room; while it is short, none gets
+// larger than it must.
+func TestSmallBuffersNeedNoRoom(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	c, _ := s.idle()
+	s.r.rooms.bound(unreadShare * 100_000)
+	s.r.rooms.frames.Holder("another", nil).Note(95_000)
+	if !c.TakeFrame(InputFreeBytes) || c.TakeFrame(InputFreeBytes+1) {
+		t.Error("a frame of InputFreeBytes waits, or a larger one doesn't")
+	}
+	if !c.MayBuffer(InputFreeBytes) || c.MayBuffer(InputFreeBytes+1) || !c.FramesShort() {
+		t.Error("a buffer of InputFreeBytes may not be, or a larger one may")
+	}
+	free := &Client{}
+	if !free.TakeFrame(1<<30) || !free.MayBuffer(1<<30) || free.FramesShort() {
+		t.Error("a connection that isn't registered is bounded")
+	}
+}
+
+// TestFrameTime: how long an unfinished request may take, and how many of its bytes have moved.
+func TestFrameTime(t *testing.T) {
+	t.Parallel()
+	var f frame
+	for _, of := range []struct {
+		rest  []byte
+		fresh bool
+		now   int64
+		moved uint64
+		by    int64
+	}{
+		{[]byte{0, 0, 0}, true, 5, 3, 5 + frameTimeMin},
+		{[]byte{0, 1, 0, 0, 9}, false, 7, 5, 5 + frameTimeMin},
+		{[]byte{0, 4, 0, 0, 9, 9}, true, 8, 11, 8 + 16e9},
+		{[]byte{0, 4, 0, 0, 9, 9, 9}, false, 9, 12, 8 + 16e9},
+		{nil, false, 10, 12, 0}, {nil, true, 10, 12, 0},
+		{[]byte{0, 0}, false, 11, 14, 11 + frameTimeMin},
+	} {
+		f.NoteFrame(of.rest, of.fresh, of.now)
+		if f.moved.Load() != of.moved || f.by.Load() != of.by {
+			t.Errorf("%+v: %d bytes have moved, it has time until %d", of, f.moved.Load(), f.by.Load())
+		}
+		if late := f.isLate(of.by); late || of.by != 0 && !f.isLate(of.by+1) {
+			t.Errorf("%+v: it is late at its time, or isn't after it", of)
+		}
+	}
+	for _, of := range []struct {
+		in      []byte
+		arrived bool
+	}{{[]byte{0, 0, 0}, false}, {[]byte{0, 0, 0, 2, 1}, false}, {[]byte{0, 0, 0, 2, 1, 1}, true}, {[]byte{0, 0, 0, 0}, true}} {
+		f.by.Store(5)
+		if f.FrameArrived(of.in); (f.by.Load() == 0) != of.arrived {
+			t.Errorf("% x is whole: %t", of.in, f.by.Load() == 0)
+		}
+	}
+}
+
+// TestFewGoneNewcomers: a few that give up aren't worth a look at all that wait.
+func TestFewGoneNewcomers(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	for range beginningMax + 1 {
+		s.from("10.0.0.1")
+	}
+	for n := range beginningMax + 2 {
+		if got := s.r.newcomers.gone; got != n {
+			t.Fatalf("%d of those that wait are gone, %d are counted", n, got)
+		}
+		s.r.Disconnected(s.from("10.0.1.1"))
+	}
+	s.r.Disconnected(s.from("10.0.1.1"))
+	if got := s.r.newcomers.gone; got > 1 || len(s.r.newcomers.queues) > 2 {
+		t.Errorf("%d that are gone are kept in %d queues", got, len(s.r.newcomers.queues))
+	}
+}
+
+// TestAnnouncedAgain: what a member announces again is the same, and anything else isn't.
+func TestAnnouncedAgain(t *testing.T) {
+	t.Parallel()
+	a := announced{id: 2, heard: true, rules: rulesOf("team=glob")}
+	for _, of := range []struct {
+		b    announced
+		same bool
+	}{
+		{announced{2, true, rulesOf("team=glob")}, true}, {announced{3, true, rulesOf("team=glob")}, false},
+		{announced{2, false, rulesOf("team=glob")}, false}, {announced{2, true, nil}, false},
+	} {
+		if a.equal(of.b) != of.same {
+			t.Errorf("%+v is the same: %t", of.b, !of.same)
+		}
+	}
+}
+
+// TestSyncsOfTheGone: syncs of clients that are gone are dropped once they are more than half of all, or when their turn
+// comes.
+func TestSyncsOfTheGone(t *testing.T) {
+	t.Parallel()
+	var s syncs
+	stays, goes, late := &Client{}, &Client{}, &Client{}
+	if s.take() != 0 {
+		t.Error("there is a sync before one was asked for")
+	}
+	for i, c := range []*Client{stays, goes, stays, goes, late} {
+		if n := s.ask(c, i == 4); n != uint64(i+1) {
+			t.Errorf("sync %d has the number %d", i+1, n)
+		}
+	}
+	if first, again := s.take(), s.take(); first != 5 || again != 0 {
+		t.Errorf("the last sync is %d, and once more %d", first, again)
+	}
+	if s.forget(goes); len(s.waiting) != 5 || s.dead != 2 {
+		t.Errorf("two of five are gone: %d wait, %d are dead", len(s.waiting), s.dead)
+	}
+	if ready := s.done(2); len(ready) != 1 || ready[0].c != stays || s.dead != 1 || len(s.waiting) != 3 {
+		t.Errorf("of the first two %d are ready; %d wait, %d are dead", len(ready), len(s.waiting), s.dead)
+	}
+	if s.forget(late); len(s.waiting) != 1 || s.dead != 0 {
+		t.Errorf("two of three are gone: %d wait, %d are dead", len(s.waiting), s.dead)
+	}
+	if s.forget(stays); s.waiting != nil {
+		t.Errorf("all are gone, and %d wait", len(s.waiting))
+	}
+}
+
+// TestReadWork: what a read counts as, by its request, its reply, and the identities of its client.
+func TestReadWork(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	c, _ := s.idle()
+	for _, of := range []struct{ request, reply, ids, want int }{
+		{0, 0, 1, 256 + 16}, {10, 0, 1, 256 + 80 + 16}, {0, 1000, 1, 1256 + 16}, {1, 1, 3, 256 + 8 + 1 + 48},
+	} {
+		ids := make([]jute.ID, of.ids)
+		c.Identify(ids)
+		if got := s.r.reads.readWork(c, of.request, of.reply); got != of.want {
+			t.Errorf("%+v: %d", of, got)
+		}
+	}
+	rules := rulesOf("team=glob")
+	s.r.levels.rules.Store(&rules)
+	c.Identify([]jute.ID{{Scheme: "team", ID: "a"}, {Scheme: "digest", ID: "b"}})
+	if got := s.r.reads.readWork(c, 0, 0); got != 256+2*16+1024 {
+		t.Errorf("with an identity that a rule is asked about: %d", got)
+	}
+}
+
+// TestIsLong: which reads that wait for a write are done in steps.
+func TestIsLong(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	c, raw := s.session(), &pipeline{}
+	for _, n := range []int{longReadZnodes, longReadZnodes + 1} {
+		parent := fmt.Sprintf("/%d", n)
+		s.sends(c, raw, jute.OpCreate, creating(parent, nil, 0))
+		for made := 0; made < n; {
+			var ops []jute.MultiOp
+			for ; made < n && len(ops) < 500; made++ {
+				ops = append(ops, jute.MultiOp{Op: jute.OpCreate, Path: fmt.Sprint(parent, "/", made), ACL: jute.WorldACL(jute.PermAll)})
+			}
+			s.sends(c, raw, jute.OpMulti, func(b []byte) []byte { return jute.AppendMulti(b, ops) })
+		}
+	}
+	list := func(n int) []byte { return reading(fmt.Sprintf("/%d", n), false)(nil) }
+	for _, of := range []struct {
+		name string
+		op   jute.Op
+		body []byte
+		want bool
+	}{
+		{"few children", jute.OpGetChildren, list(longReadZnodes), false},
+		{"many children", jute.OpGetChildren, list(longReadZnodes + 1), true},
+		{"few children with a Stat", jute.OpGetChildren2, list(longReadZnodes), false},
+		{"many children with a Stat", jute.OpGetChildren2, list(longReadZnodes + 1), true},
+		{"ephemerals", jute.OpGetEphemerals, reading("/", false)(nil), true},
+		{"watches", jute.OpSetWatches, nil, true}, {"watches of five kinds", jute.OpSetWatches2, nil, true},
+		{"a short multiRead", jute.OpMultiRead, make([]byte, longReadInput), false},
+		{"a long multiRead", jute.OpMultiRead, make([]byte, longReadInput+1), true},
+		{"an ACL", jute.OpGetACL, reading("/", false)(nil), false}, {"data", jute.OpGetData, reading("/", false)(nil), false},
+		{"a ping", jute.OpPing, nil, false}, {"a refusal", jute.OpError, nil, false},
+	} {
+		if got := s.r.reads.isLong(c, of.op, of.body); got != of.want {
+			t.Errorf("%s: long %t", of.name, got)
+		}
+	}
+	// Of many that wait, those beyond the work of one step.
+	exists := reading("/", false)(nil)
+	work := s.r.reads.readWork(c, len(exists), s.r.tree.ReadWork(jute.OpExists, "/", c.session))
+	c.unanswered.reads = queuedReadsMax - 1
+	if s.r.reads.isLong(c, jute.OpExists, exists) || c.unanswered.work != 0 {
+		t.Error("with few reads that wait, their work counts")
+	}
+	c.unanswered.reads = queuedReadsMax
+	c.unanswered.work = readWorkMax - work
+	if s.r.reads.isLong(c, jute.OpExists, exists) || c.unanswered.work != readWorkMax {
+		t.Errorf("with as much work as one step may do: %d", c.unanswered.work)
+	}
+	if !s.r.reads.isLong(c, jute.OpExists, exists) {
+		t.Error("with more work than one step may do, a read isn't long")
 	}
 }
