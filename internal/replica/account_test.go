@@ -5,7 +5,9 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"unsafe"
 
+	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/memory"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/internal/watch"
@@ -290,5 +292,92 @@ func TestUnansweredFollowMemory(t *testing.T) {
 			t.Errorf("limit %d: %d bytes beside %d wait: %t", at.limit, at.size, at.waits, held)
 		}
 		u.add(-1, -at.waits)
+	}
+}
+
+// TestAccountIsExact: what the account adds up, byte by byte.
+func TestAccountIsExact(t *testing.T) {
+	t.Parallel()
+	sizeOf := func(o *owner) int64 { return int64(unsafe.Sizeof(*o)) + int64(len(o.name)) + indexEntryBytes }
+	for name, of := range map[string]struct {
+		line func(*memory.Use) int64
+		hold func(s *localStage, c *Client) (bytes int64)
+	}{
+		"buffers of output": {func(u *memory.Use) int64 { return u.Output }, func(_ *localStage, c *Client) int64 {
+			c.out.frames, c.out.spare, c.out.taken = make([]byte, 0, 100), make([]byte, 0, 10), 1
+			c.steps.read = &longRead{scan: tree.Scan{Body: make([]byte, 0, 1000)}}
+			return 1111
+		}},
+		"buffers of others": {func(u *memory.Use) int64 { return u.Output }, func(s *localStage, _ *Client) int64 {
+			s.r.large.free, s.r.large.size, s.r.large.used = [][]byte{nil}, 77, true
+			return 77
+		}},
+		"input": {func(u *memory.Use) int64 { return u.Input }, func(_ *localStage, c *Client) int64 {
+			c.input.size.Store(9)
+			return 9
+		}},
+		"a connection": {func(u *memory.Use) int64 { return u.Input }, func(s *localStage, _ *Client) int64 {
+			s.unconnected("127.0.0.3")
+			return clientBytes
+		}},
+		"unanswered": {func(u *memory.Use) int64 { return u.Unanswered }, func(_ *localStage, c *Client) int64 {
+			c.unanswered.bytes, c.unanswered.items = 5, make([]request, 0, 3)
+			c.reader.recordsKept.Store(70)
+			return 75 + 3*int64(unsafe.Sizeof(request{}))
+		}},
+		"identities": {func(u *memory.Use) int64 { return u.Identities }, func(_ *localStage, c *Client) int64 {
+			id := jute.ID{Scheme: "digest", ID: "bob"}
+			c.Identify(append(c.identities(), id))
+			return 9 + int64(unsafe.Sizeof(id))
+		}},
+		"grants": {func(u *memory.Use) int64 { return u.Identities }, func(_ *localStage, c *Client) int64 {
+			g := auth.Grant{By: jute.ID{Scheme: "x509", ID: "carol"}}
+			c.grants.Store(&[]auth.Grant{g})
+			return 9 + int64(unsafe.Sizeof(g))
+		}},
+		"an attached session": {func(u *memory.Use) int64 { return u.Sessions }, func(s *localStage, c *Client) int64 {
+			s.r.hearing.attach(99, c)
+			return indexEntryBytes
+		}},
+		"a session's owners": {func(u *memory.Use) int64 { return u.Sessions }, func(s *localStage, _ *Client) int64 {
+			s.r.counts.owners[99] = sessionOwners{}
+			return sessionOwnersBytes
+		}},
+		"a local session": {func(u *memory.Use) int64 { return u.Sessions }, func(s *localStage, _ *Client) int64 {
+			s.r.locals.sessions[99] = &localSession{}
+			return int64(unsafe.Sizeof(localSession{})) + indexEntryBytes + jute.PasswdSize
+		}},
+		"an address": {func(u *memory.Use) int64 { return u.Sessions }, func(s *localStage, _ *Client) int64 {
+			return sizeOf(s.r.limiter.addresses.of("10.0.0.1", s.r.now(), nil))
+		}},
+		"an identity": {func(u *memory.Use) int64 { return u.Sessions }, func(s *localStage, _ *Client) int64 {
+			return sizeOf(s.r.limiter.identified.of("digest:bob", s.r.now(), nil))
+		}},
+	} {
+		s := newStage(t, Options{})
+		c := s.unconnected("127.0.0.2")
+		before := s.r.memoryUse()
+		want := of.hold(s, c)
+		after := s.r.memoryUse()
+		if got := of.line(&after) - of.line(&before); got != want {
+			t.Errorf("%s: %d bytes, want %d", name, got, want)
+		}
+	}
+}
+
+// TestCostliestIsTheMost: the address whose connections use most is the costliest, the smaller one of two equals.
+func TestCostliestIsTheMost(t *testing.T) {
+	t.Parallel()
+	for _, of := range []struct {
+		bytes []int64
+		want  int
+	}{{[]int64{1, 3, 2}, 1}, {[]int64{3, 3, 2}, 0}, {[]int64{1, 3, 3}, 1}, {[]int64{0, 0, 0}, 0}} {
+		s := newStage(t, Options{})
+		for i, n := range of.bytes {
+			s.unconnected(fmt.Sprintf("10.0.0.%d", i)).input.size.Store(n)
+		}
+		if u := s.r.memoryUse(); u.Costliest != fmt.Sprintf("10.0.0.%d", of.want) {
+			t.Errorf("of %v the costliest is %s, want %d", of.bytes, u.Costliest, of.want)
+		}
 	}
 }

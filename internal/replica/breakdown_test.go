@@ -1,6 +1,9 @@
 package replica
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,4 +71,38 @@ func TestNothingIsShownOfHalfAnEntry(t *testing.T) {
 			t.Errorf("panics: %t: the answer is gone", panics)
 		}
 	}
+}
+
+// TestBreakdownIsDescribed: whoever looks into a panic is told of the entry, the state, and how far it was applied.
+func TestBreakdownIsDescribed(t *testing.T) {
+	t.Parallel()
+	var told []string
+	s := newStage(t, Options{
+		Observe: func(res *tree.Result) {
+			if res.Path == "/bad" {
+				panic("planted")
+			}
+		},
+		Panicked: func(e quorum.Entry, cause any, about string) error {
+			told = append(told, fmt.Sprintf("%d %d %v", e.Index, e.Term, cause), about)
+			return errors.New("reported")
+		},
+	})
+	create := func(path string) []byte {
+		q := jute.CreateRequest{Path: path, ACL: jute.WorldACL(jute.PermAll)}
+		return tree.AppendRecord(nil, &tree.Request{Op: jute.OpCreate, Body: q.Append(nil)})
+	}
+	s.apply(create("/fine"))
+	data := append(proposals.AppendHead(nil, s.now, 0, 0), create("/good")...)
+	err := s.r.Apply([]quorum.Entry{{Term: 1, Index: 3, Data: append(data, create("/bad")...)}})
+	if err == nil || err.Error() != "reported" || len(told) != 2 || told[0] != "3 1 planted" || !s.r.Broken() {
+		t.Fatalf("%v; told %q", err, told)
+	}
+	if want := "last zxid 0x100000003, state at entry 3 of term 1"; !strings.HasPrefix(told[1], want) {
+		t.Errorf("it is described as %q, want %q", told[1], want)
+	}
+	if !strings.Contains(told[1], "\n   0: create") || !strings.Contains(told[1], "\n-> 1: create") {
+		t.Errorf("which request failed isn't in %q", told[1])
+	}
+	s.r.Abandon()
 }

@@ -67,3 +67,46 @@ func TestLargeBuffersAreBounded(t *testing.T) {
 		t.Errorf("%d bytes are kept of none", l.size)
 	}
 }
+
+// TestLargeBufferIsTheBest: the smallest buffer that is large enough is taken, and none that is far too large.
+func TestLargeBufferIsTheBest(t *testing.T) {
+	t.Parallel()
+	const k = outputKeepBytes
+	for _, of := range []struct {
+		n, want int // 0 for none
+	}{{1, 2 * k}, {2 * k, 2 * k}, {2*k + 1, 3 * k}, {3*k + 1, 9 * k}, {9 * k, 9 * k}, {9*k + 1, 0}} {
+		var l largeBuffers
+		for _, size := range []int{9 * k, 3 * k, 2 * k, k} {
+			l.put(make([]byte, 5, size))
+		}
+		if l.size != 14*k || len(l.free) != 3 {
+			t.Fatalf("%d bytes are kept in %d buffers", l.size, len(l.free))
+		}
+		got := l.get(of.n)
+		if cap(got) != of.want || len(got) != 0 || l.size != 14*k-of.want || l.used != (of.want > 0) {
+			t.Errorf("for %d bytes a buffer of %d, %d are left; want %d", of.n, cap(got), l.size, of.want)
+		}
+	}
+	var l largeBuffers
+	l.put(make([]byte, 5*k))
+	for n, want := range map[int]int{1: 0, k: 0, 5 * k / 4: 5 * k} {
+		if got := l.get(n); cap(got) != want {
+			t.Errorf("for %d bytes a buffer of %d, want %d", n, cap(got), want)
+		}
+	}
+	l = largeBuffers{}
+	l.put(make([]byte, largeKeptBytes-2*k))
+	l.put(make([]byte, 2*k))
+	l.put(make([]byte, k+1))
+	if l.size != largeKeptBytes {
+		t.Errorf("%d bytes are kept", l.size)
+	}
+	l.used = true
+	if first, second := l.rest(), l.rest(); first != largeKeptBytes || second != 0 || len(l.free) != 0 {
+		t.Errorf("after a use %d bytes are kept, and later %d", first, second)
+	}
+	if (*largeBuffers)(nil).get(1) != nil {
+		t.Error("what keeps nothing has something")
+	}
+	(*largeBuffers)(nil).put(make([]byte, 2*k))
+}

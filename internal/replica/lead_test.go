@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zooid-project/zooid/internal/quorum"
 )
@@ -51,5 +52,28 @@ func TestClientsLeaveWithoutALeader(t *testing.T) {
 	}
 	if s.r.CheckQuorum(lost+patience, patience); c.Ending() == "" {
 		t.Error("it stays when the patience is over")
+	}
+}
+
+// TestLeaderOfASnapshot: a leader whose sessions came with a snapshot gives each its full timeout.
+func TestLeaderOfASnapshot(t *testing.T) {
+	t.Parallel()
+	before := newStage(t, Options{})
+	ids := []int64{before.begin(), before.begin(), before.begin()}
+	s := newStage(t, Options{})
+	s.now = 100_000
+	s.r.tree, s.index = before.r.tree, before.index
+	s.term = before.term + 1
+	s.r.Lead(quorum.Leadership{Leader: 1, IsLeader: true, Term: s.term})
+	for _, id := range ids {
+		if !s.r.expiry.Tracks(id) {
+			t.Errorf("session %#x never expires", id)
+		}
+	}
+	list, _ := s.r.SessionExpiries(time.UnixMilli(s.now), 1000)
+	for _, e := range list {
+		if left := e.Expires.Sub(time.UnixMilli(s.now)); left < 10*time.Second || left > 11*time.Second {
+			t.Errorf("a session of 10 s expires in %v", left)
+		}
 	}
 }

@@ -319,3 +319,81 @@ func TestStepsTakeTurns(t *testing.T) {
 	s.rep.heavy.Unlock()
 	<-done
 }
+
+// TestReadWork: what a read counts as, by its request, its reply, and the identities of its client.
+func TestReadWork(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	c, _ := s.idle()
+	for _, of := range []struct{ request, reply, ids, want int }{
+		{0, 0, 1, 256 + 16}, {10, 0, 1, 256 + 80 + 16}, {0, 1000, 1, 1256 + 16}, {1, 1, 3, 256 + 8 + 1 + 48},
+	} {
+		ids := make([]jute.ID, of.ids)
+		c.Identify(ids)
+		if got := s.r.reads.readWork(c, of.request, of.reply); got != of.want {
+			t.Errorf("%+v: %d", of, got)
+		}
+	}
+	rules := rulesOf("team=glob")
+	s.r.levels.rules.Store(&rules)
+	c.Identify([]jute.ID{{Scheme: "team", ID: "a"}, {Scheme: "digest", ID: "b"}})
+	if got := s.r.reads.readWork(c, 0, 0); got != 256+2*16+1024 {
+		t.Errorf("with an identity that a rule is asked about: %d", got)
+	}
+}
+
+// TestIsLong: which reads that wait for a write are done in steps.
+func TestIsLong(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	c, raw := s.session(), &pipeline{}
+	for _, n := range []int{longReadZnodes, longReadZnodes + 1} {
+		parent := fmt.Sprintf("/%d", n)
+		s.sends(c, raw, jute.OpCreate, creating(parent, nil, 0))
+		for made := 0; made < n; {
+			var ops []jute.MultiOp
+			for ; made < n && len(ops) < 500; made++ {
+				path := fmt.Sprint(parent, "/", made)
+				ops = append(ops, jute.MultiOp{Op: jute.OpCreate, Path: path, ACL: jute.WorldACL(jute.PermAll)})
+			}
+			s.sends(c, raw, jute.OpMulti, func(b []byte) []byte { return jute.AppendMulti(b, ops) })
+		}
+	}
+	list := func(n int) []byte { return reading(fmt.Sprintf("/%d", n), false)(nil) }
+	for _, of := range []struct {
+		name string
+		op   jute.Op
+		body []byte
+		want bool
+	}{
+		{"few children", jute.OpGetChildren, list(longReadZnodes), false},
+		{"many children", jute.OpGetChildren, list(longReadZnodes + 1), true},
+		{"few children with a Stat", jute.OpGetChildren2, list(longReadZnodes), false},
+		{"many children with a Stat", jute.OpGetChildren2, list(longReadZnodes + 1), true},
+		{"ephemerals", jute.OpGetEphemerals, reading("/", false)(nil), true},
+		{"watches", jute.OpSetWatches, nil, true}, {"watches of five kinds", jute.OpSetWatches2, nil, true},
+		{"a short multiRead", jute.OpMultiRead, make([]byte, longReadInput), false},
+		{"a long multiRead", jute.OpMultiRead, make([]byte, longReadInput+1), true},
+		{"an ACL", jute.OpGetACL, reading("/", false)(nil), false}, {"data", jute.OpGetData, reading("/", false)(nil), false},
+		{"a ping", jute.OpPing, nil, false}, {"a refusal", jute.OpError, nil, false},
+	} {
+		if got := s.r.reads.isLong(c, of.op, of.body); got != of.want {
+			t.Errorf("%s: long %t", of.name, got)
+		}
+	}
+	// Of many that wait, those beyond the work of one step.
+	exists := reading("/", false)(nil)
+	work := s.r.reads.readWork(c, len(exists), s.r.tree.ReadWork(jute.OpExists, "/", c.session))
+	c.unanswered.reads = queuedReadsMax - 1
+	if s.r.reads.isLong(c, jute.OpExists, exists) || c.unanswered.work != 0 {
+		t.Error("with few reads that wait, their work counts")
+	}
+	c.unanswered.reads = queuedReadsMax
+	c.unanswered.work = readWorkMax - work
+	if s.r.reads.isLong(c, jute.OpExists, exists) || c.unanswered.work != readWorkMax {
+		t.Errorf("with as much work as one step may do: %d", c.unanswered.work)
+	}
+	if !s.r.reads.isLong(c, jute.OpExists, exists) {
+		t.Error("with more work than one step may do, a read isn't long")
+	}
+}

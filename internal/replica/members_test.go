@@ -140,3 +140,58 @@ func TestUnparsedMembersOfAChange(t *testing.T) {
 		t.Errorf("the membership %+v of version %d", m, version)
 	}
 }
+
+// TestUnparsedMembership: a membership that can't be parsed is ignored, and looked at once.
+func TestUnparsedMembership(t *testing.T) {
+	t.Parallel()
+	r := staging(t, "1:a", &tree.Request{Op: tree.OpMembers, Body: []byte("1:a 2:b")})
+	wrong := errors.New("unparsed")
+	r.outside.membership.Parse = func(string) ([]quorum.Member, error) { return nil, wrong }
+	m, version := r.Membership(0)
+	if m != nil || version == 0 {
+		t.Errorf("the membership %+v of version %d", m, version)
+	}
+	if m, again := r.Membership(version); m != nil || again != version {
+		t.Errorf("the membership %+v of version %d", m, again)
+	}
+	r.outside.membership.Parse = nil
+	if m, version := r.Membership(0); m != nil || version != 0 {
+		t.Errorf("without a parser, the membership %+v of version %d", m, version)
+	}
+}
+
+// TestNamesMembers: entries that establish a membership are told from others.
+func TestNamesMembers(t *testing.T) {
+	t.Parallel()
+	members := tree.Request{Op: tree.OpMembers, Body: []byte("1:a")}
+	settings := tree.DefaultSettings()
+	other := tree.Request{Op: tree.OpSettings, Body: settings.Append(nil)}
+	for _, of := range []struct {
+		requests []*tree.Request
+		want     bool
+	}{
+		{nil, false}, {[]*tree.Request{&members}, true}, {[]*tree.Request{&other}, false},
+		{[]*tree.Request{&other, &members}, true},
+	} {
+		data := proposals.AppendHead(nil, 1, 0, 0)
+		for _, q := range of.requests {
+			data = tree.AppendRecord(data, q)
+		}
+		if got := NamesMembers(data); got != of.want {
+			t.Errorf("%d requests: %t, want %t", len(of.requests), got, of.want)
+		}
+	}
+	if NamesMembers(make([]byte, proposals.DigestSize-1)) || NamesMembers(nil) {
+		t.Error("an entry without a head establishes a membership")
+	}
+}
+
+// TestChangePatience: a reconfig waits for a quarter of its session's timeout, in ticks of the quorum.
+func TestChangePatience(t *testing.T) {
+	t.Parallel()
+	for timeout, want := range map[int32]uint64{0: 0, 1: 1, 199: 1, 200: 1, 399: 1, 400: 2, 10_000: 50, 40_000: 200} {
+		if got := changePatience(timeout); got != want {
+			t.Errorf("with a timeout of %d ms it waits for %d ticks, want %d", timeout, got, want)
+		}
+	}
+}

@@ -372,3 +372,22 @@ func TestReadsDontWaitForOthers(t *testing.T) {
 	}
 	s.want(full, 2, false)
 }
+
+// TestFewGoneNewcomers: a few that give up aren't worth a look at all that wait.
+func TestFewGoneNewcomers(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	for range beginningMax + 1 {
+		s.from("10.0.0.1")
+	}
+	for n := range beginningMax + 2 {
+		if got := s.r.newcomers.gone; got != n {
+			t.Fatalf("%d of those that wait are gone, %d are counted", n, got)
+		}
+		s.r.Disconnected(s.from("10.0.1.1"))
+	}
+	s.r.Disconnected(s.from("10.0.1.1"))
+	if got := s.r.newcomers.gone; got > 1 || len(s.r.newcomers.queues) > 2 {
+		t.Errorf("%d that are gone are kept in %d queues", got, len(s.r.newcomers.queues))
+	}
+}

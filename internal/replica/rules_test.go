@@ -145,3 +145,20 @@ func TestRulesComeIntoForce(t *testing.T) {
 		t.Error("it announces something else than its rules")
 	}
 }
+
+// TestAnnouncedAgain: what a member announces again is the same, and anything else isn't.
+func TestAnnouncedAgain(t *testing.T) {
+	t.Parallel()
+	a := announced{id: 2, heard: true, rules: rulesOf("team=glob")}
+	for _, of := range []struct {
+		b    announced
+		same bool
+	}{
+		{announced{2, true, rulesOf("team=glob")}, true}, {announced{3, true, rulesOf("team=glob")}, false},
+		{announced{2, false, rulesOf("team=glob")}, false}, {announced{2, true, nil}, false},
+	} {
+		if a.equal(of.b) != of.same {
+			t.Errorf("%+v is the same: %t", of.b, !of.same)
+		}
+	}
+}

@@ -111,7 +111,7 @@ func (s *theatre) flushOwn(a *actor) {
 	}
 }
 
-// flushAll writes to each client that was woken, until nothing more happens. Room is granted on goroutines of their own.
+// flushAll writes to each client that was woken, until nothing more happens. Room is granted on goroutines of its own.
 func (s *theatre) flushAll() {
 	for more := true; more; {
 		more = false
@@ -246,8 +246,8 @@ var quorumCommands = map[string]func(*theatre, line){
 	},
 	"busiest": func(s *theatre, _ line) { s.printf("%+v\n", s.r.Busiest(3)) },
 	"announced": func(s *theatre, l line) {
-		s.announced = slices.DeleteFunc(s.announced, func(a quorum.Announcement) bool { return a.ID == uint64(s.int(l.word(0))) })
 		next := quorum.Announcement{ID: uint64(s.int(l.word(0))), Heard: true}
+		s.announced = slices.DeleteFunc(s.announced, func(a quorum.Announcement) bool { return a.ID == next.ID })
 		for scheme, name := range l.named { // any order: With sorts
 			next.Rules = rulesOf(words(scheme + "=" + name)).Append(nil)
 		}
@@ -366,7 +366,7 @@ func (s *theatre) others(l line) {
 // level puts a feature level in force, as a leader's entry does.
 func (s *theatre) level(l line) {
 	settings := tree.DefaultSettings()
-	settings.ExtendedTypes, settings.ReconfigEnabled, settings.SkipACL, settings.EnforceQuota = true, true, l.has("noacl"), true
+	settings.ExtendedTypes, settings.ReconfigEnabled, settings.EnforceQuota = true, true, true
 	settings.FeatureLevel = int32(s.int(l.word(0)))
 	s.apply(tree.AppendRecord(nil, &tree.Request{Op: tree.OpSettings, Body: settings.Append(nil)}))
 }
@@ -525,7 +525,8 @@ func (s *theatre) snapshot(l line) {
 		}
 	}
 	img.Close()
-	s.printf("index %d term %d zxid %#x level %d, empty %t\n", meta.Index, meta.Term, meta.Zxid, meta.FeatureLevel, size == 0)
+	s.printf("index %d term %d zxid %#x level %d, empty %t\n", meta.Index, meta.Term, meta.Zxid, meta.FeatureLevel,
+		size == 0)
 	s.now += s.number(l, "takes", 0)
 	s.r.SnapshotDone(meta, s.number(l, "size", 0))
 }

@@ -176,3 +176,65 @@ func fuzzReceive(s *localStage, state uint8, in []byte) {
 		s.t.Fatalf("clients, watches and syncs that are left: %s", names)
 	}
 }
+
+// TestUnansweredBounds: the numbers from which on a connection waits for others.
+func TestUnansweredBounds(t *testing.T) {
+	t.Parallel()
+	for _, of := range []struct {
+		count   int64
+		n       int
+		crowded bool
+		holds   bool
+	}{
+		{1000, 500, false, false}, {1001, 15, false, false}, {1001, 16, false, true}, {1001, 0, false, false},
+		{4000, 1, false, false}, {4001, 1, false, true}, {4001, 0, false, false},
+		{256, 16, true, false}, {257, 16, true, true}, {257, 15, true, false}, {257, 16, false, false},
+	} {
+		u := &unanswered{countMax: 1000}
+		u.add(of.count, 0)
+		if got := u.holds(of.n, of.crowded); got != of.holds {
+			t.Errorf("%d unanswered of all, %d of a connection, crowded %t: it waits %t", of.count, of.n, of.crowded, got)
+		}
+	}
+	u := &unanswered{countMax: 10}
+	u.bound(0)
+	if u.bytesMax.Load() != unansweredTotalMax {
+		t.Errorf("without a limit, %d bytes", u.bytesMax.Load())
+	}
+	for limit, want := range map[int64]int64{
+		unreadShare * 1000: 1000, unreadShare * unansweredTotalMax: unansweredTotalMax,
+		unreadShare * (unansweredTotalMax + 1): unansweredTotalMax, -5: unansweredTotalMax,
+	} {
+		if u.bound(limit); u.bytesMax.Load() != want {
+			t.Errorf("with a limit of %d, %d bytes, want %d", limit, u.bytesMax.Load(), want)
+		}
+	}
+	for count, many := range map[int64]bool{10: false, 11: true} {
+		u.sum.Store(0)
+		if u.add(count, 5); u.manyRequests() != many || u.count() != count || u.bytes() != 5 {
+			t.Errorf("%d requests are many: %t; %d, %d", count, u.manyRequests(), u.count(), u.bytes())
+		}
+	}
+}
+
+// TestWakesAtHalf: readers that wait for bytes go on once half of them are free.
+func TestWakesAtHalf(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	u := &s.r.unanswered
+	u.bytesMax.Store(1000)
+	c := s.session()
+	u.await(c)
+	u.await(c)
+	if len(u.waiting) != 1 || u.waits.Load() != 1 {
+		t.Fatalf("one that waits waits %d times", len(u.waiting))
+	}
+	u.add(0, 501)
+	if u.wake(); !c.awaits || len(u.waiting) != 1 {
+		t.Error("with 501 of 1,000 bytes it goes on")
+	}
+	u.add(0, -1)
+	if u.wake(); c.awaits || len(u.waiting) != 0 || u.waits.Load() != 0 {
+		t.Error("with 500 of 1,000 bytes it doesn't go on")
+	}
+}

@@ -220,3 +220,71 @@ func TestRunsKeepNoLongNames(t *testing.T) {
 	}
 	s.rep.Disconnected(c)
 }
+
+// TestUnreadAreClosed: no connection is closed for its unread notifications while all together have no more than their
+// share. Then those with most are, and of two with as much the older one, until a quarter of the share is free.
+func TestUnreadAreClosed(t *testing.T) {
+	t.Parallel()
+	const limit = unreadShare * 1000
+	for _, of := range []struct {
+		unread []int
+		closed []bool
+	}{
+		{[]int{500, 500, 0}, []bool{false, false, false}}, {[]int{500, 501, 0}, []bool{false, true, false}},
+		{[]int{501, 501, 0}, []bool{true, false, false}}, {[]int{400, 601, 350}, []bool{false, true, false}},
+		{[]int{400, 601, 351}, []bool{true, true, false}}, {[]int{0, 0, 1001}, []bool{false, false, true}},
+	} {
+		s := newStage(t, Options{})
+		s.r.unread.limit.Store(limit)
+		var all []*Client
+		for _, n := range of.unread {
+			c := s.session()
+			c.out.events.waiting, c.out.events.taken = n-n/3, n/3
+			s.r.unread.bytes.Add(int64(n))
+			all = append(all, c)
+		}
+		s.r.relieve()
+		for i, c := range all {
+			if closed := c.Ending() != ""; closed != of.closed[i] {
+				t.Errorf("of %v unread bytes, %d may be: connection %d is closed: %t", of.unread, limit/unreadShare, i, closed)
+			}
+		}
+	}
+	u := &unreadEvents{}
+	if u.max() != unreadMaxDefault {
+		t.Errorf("without a limit %d bytes may be unread", u.max())
+	}
+}
+
+// TestTooMuchUnreadAtOnce: a connection that is to get more is closed at once if more than twice the share is unread.
+func TestTooMuchUnreadAtOnce(t *testing.T) {
+	t.Parallel()
+	size := len(appendNotification(nil, 0, jute.EventNodeCreated, "/a"))
+	for free, want := range map[int]int{size: 0, size - 1: 1, 0: 1, -1: 2} {
+		s := newStage(t, Options{})
+		s.r.unread.limit.Store(unreadShare * 10_000)
+		s.r.unread.bytes.Store(int64(20_000 - free))
+		all := []*Client{s.session(), s.session()}
+		for _, c := range all {
+			if _, err := s.receive(c, (&pipeline{}).request(nil, jute.OpExists, reading("/a", true))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.write(s.session(), "/a", jute.ModePersistent)
+		s.apply(s.forward()...)
+		closed := 0
+		for _, c := range all {
+			if c.Ending() != "" {
+				closed++
+			}
+		}
+		told := int64(2-closed) * int64(size)
+		if got := s.r.unread.bytes.Load(); closed != want || got != int64(20_000-free)+told {
+			t.Errorf("with room for %d bytes, %d of two are closed that get %d each, want %d; %d bytes are unread", free, closed,
+				size, want, got)
+		}
+		if n := s.r.meters.notificationsRefused.Value(); n != int64(want) {
+			t.Errorf("%d are counted, want %d", n, want)
+		}
+	}
+}
