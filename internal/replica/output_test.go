@@ -133,3 +133,21 @@ func TestFull(t *testing.T) {
 		}
 	}
 }
+
+// TestAwaitsApplyOnce: what an Apply has added to the output is written once that has ended; what follows needn't wait.
+func TestAwaitsApplyOnce(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	c, _ := s.idle()
+	awaited := 0
+	c.out.awaitApply = func() { awaited++ }
+	for i, applied := range []bool{false, true, false} {
+		c.out.frames, c.out.applied = []byte("abc"), c.out.applied || applied
+		if out, _ := c.TakeOutput(nil); len(out) != 3 {
+			t.Fatalf("%d bytes to write", len(out))
+		}
+		if want := min(i, 1); awaited != want {
+			t.Errorf("output %d: awaited %d times, want %d", i, awaited, want)
+		}
+	}
+}

@@ -184,3 +184,39 @@ func TestSetWatchesIsLimited(t *testing.T) {
 		t.Errorf("%d connections are counted, want 2", n)
 	}
 }
+
+// TestRestNow: a client that sets watches rests no longer than a quarter of its timeout, since it was last heard and for
+// its request, and a client that doesn't never rests.
+func TestRestNow(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	const now = int64(5_400e6)
+	for name, of := range map[string]struct {
+		timeout int32
+		rested  int64
+		change  func(*Client)
+		want    int64
+	}{
+		"as long as since it was heard": {4000, 0, nil, 600e6},
+		"as long as for its request":    {4000, 500e6, nil, 500e6},
+		"as the longest rest":           {60_000, 100e6, nil, watchRestsMax - 400e6},
+		"hardly any":                    {4000, 1e9 - watchRestMin, nil, watchRestMin},
+		"too little to rest":            {4000, 1e9 - watchRestMin + 1, nil, 0},
+		"no watches":                    {4000, 0, func(c *Client) { c.steps.read.watches = nil }, 0},
+		"no read":                       {4000, 0, func(c *Client) { c.steps.read = nil }, 0},
+		"gone":                          {4000, 0, func(c *Client) { c.closed = true }, 0},
+		"nothing owed":                  {4000, 0, func(c *Client) { c.limits.watchRate = limit.Rate{} }, 0},
+	} {
+		c := s.session()
+		w := &setWatches{rested: of.rested}
+		c.timeout, c.steps.read = of.timeout, &longRead{watches: w}
+		c.lastHeard.Store(5000)
+		c.limits.watchRate.Use(now, 1e9, watchTime)
+		if of.change != nil {
+			of.change(c)
+		}
+		if got := int64(c.restNow(now)); got != of.want || w.rested != of.rested+of.want {
+			t.Errorf("%s: it rests for %d ns, want %d; %d in all", name, got, of.want, w.rested)
+		}
+	}
+}
