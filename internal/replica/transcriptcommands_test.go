@@ -476,6 +476,9 @@ func (s *theatre) metrics(line) {
 		switch {
 		case m.Count > 0:
 			lines[name] = fmt.Sprintf("count %d sum %v", m.Count, m.Sum)
+			if n := len(m.Quantiles); n > 0 {
+				lines[name] += fmt.Sprintf(" quantiles %d", n)
+			}
 		case m.Number != 0:
 			lines[name] = fmt.Sprint(m.Number)
 		}
