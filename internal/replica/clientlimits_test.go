@@ -281,6 +281,9 @@ func TestConnectRate(t *testing.T) {
 	t.Parallel()
 	s, _, _ := openLimited(t, limit.Address, "connects=10")
 	s.now.Add(20e9)
+	if free := newStage(t, Options{}); !free.r.limiter.MayConnect(jute.ID{Scheme: "ip", ID: "10.0.0.1"}) {
+		t.Error("without a limit an address may not connect")
+	}
 	from := func(ip string) (n int) {
 		for range 50 {
 			if s.rep.limiter.MayConnect(jute.ID{Scheme: "ip", ID: ip}) {

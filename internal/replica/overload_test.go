@@ -390,4 +390,7 @@ func TestFewGoneNewcomers(t *testing.T) {
 	if got := s.r.newcomers.gone; got > 1 || len(s.r.newcomers.queues) > 2 {
 		t.Errorf("%d that are gone are kept in %d queues", got, len(s.r.newcomers.queues))
 	}
+	if s.r.newcomers.next() == nil {
+		t.Error("the one that waits is forgotten, too")
+	}
 }
