@@ -185,8 +185,8 @@ func TestSetWatchesIsLimited(t *testing.T) {
 	}
 }
 
-// TestRestNow: a client that sets watches rests no longer than a quarter of its timeout, since it was last heard and for
-// its request, and a client that doesn't never rests.
+// TestRestNow: a client that sets watches rests no longer than a quarter of its timeout, since it was last heard and
+// for its request, and a client that doesn't never rests.
 func TestRestNow(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{})
