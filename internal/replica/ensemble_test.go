@@ -27,7 +27,7 @@ func TestForwardedIsChecked(t *testing.T) {
 		"a change":        {tree.Request{Op: tree.OpChange}, 0, false},
 		"a lineage":       {tree.Request{Op: tree.OpLineage}, 0, false},
 		"no operation":    {tree.Request{Op: 99}, 0, false},
-		"above the level": {tree.Request{Op: tree.OpReplace}, 0, false},
+		"above the level": {tree.Request{Op: tree.OpRestore}, 0, false},
 	} {
 		s := newStage(t, Options{})
 		record := tree.AppendRecord(nil, &of.q)

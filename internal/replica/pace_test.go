@@ -115,7 +115,7 @@ func TestPacesByTimeout(t *testing.T) {
 		if wait, one := batch.paced(ping()); wait || !one {
 			t.Errorf("timeout %d: a heartbeat: wait %t, one %t", of.timeout, wait, one)
 		}
-		c.mayReplace = true
+		c.mayRestore = true
 		if wait, one := batch.paced(get); wait || one || c.reader.pacedSince != 0 {
 			t.Errorf("the server's own client: wait %t, one %t", wait, one)
 		}

@@ -70,7 +70,7 @@ func (s *theatre) connect(l line) {
 	}
 	if l.has("itself") {
 		a.Identify(append(a.identities(), asSuper()...))
-		a.MayReplace()
+		a.MayRestore()
 	}
 	req := jute.ConnectRequest{
 		Timeout: int32(s.number(l, "timeout", 10_000)), LastZxidSeen: s.number(l, "seen", 0),

@@ -74,8 +74,8 @@ func (s *theatre) request(name string, l line) (jute.Op, func([]byte) []byte) {
 	case "piece": // of what is restored
 		return jute.OpCreate, creating(tree.PiecePath(tree.RestorePath+"/p", 0), s.saved, jute.ModeEphemeral)
 	case "restore":
-		return tree.OpReplace, func(b []byte) []byte {
-			return tree.AppendReplace(b, tree.RestorePath+"/p", 1, sha256.Sum256(s.saved))
+		return tree.OpRestore, func(b []byte) []byte {
+			return tree.AppendRestore(b, tree.RestorePath+"/p", 1, sha256.Sum256(s.saved))
 		}
 	}
 	if !ok {
