@@ -4,7 +4,6 @@
 // Rules only take permissions away. If no deny rule applies, the ACL decides. Rules don't apply to superusers. A
 // decision depends only on the text, the path, the permissions, the identities and the rules in force, so all replicas
 // make the same decision.
-// rules in force, so all replicas decide alike.
 package policy
 
 import (

@@ -28,7 +28,7 @@ const (
 )
 
 // ErrRestoreUnknown says that it isn't known whether a restore took place.
-var ErrRestoreUnknown = errors.New("the server lost its ensemble while the restore was being decided: it was done as a whole or not at all; compare what the ensemble holds")
+var ErrRestoreUnknown = errors.New("the restore's session ended before the answer: it was done as a whole or not at all; compare what the ensemble holds")
 
 // Restore replaces the contents of the ensemble with znodes, which tree.AppendZnode encoded, at
 // once and on all servers, and ends all sessions. It returns the zxid of that change. After an
@@ -177,7 +177,7 @@ func (own *ownSession) send(ctx context.Context, xid int32, op jute.Op, body []b
 				return err
 			}
 		case err != nil:
-			return err
+			return fmt.Errorf("%w: %s", err, own.client.Ending())
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -200,7 +200,7 @@ func (own *ownSession) next(ctx context.Context) ([]byte, error) {
 			}
 		}
 		if ended {
-			return nil, errOwnEnded
+			return nil, fmt.Errorf("%w: %s", errOwnEnded, own.client.Ending())
 		}
 		select {
 		case <-own.output:
