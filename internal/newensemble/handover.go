@@ -79,7 +79,7 @@ func unlessGone(err error) error {
 // commandsMake reports whether commands make files or folders of that name in a server's directories.
 func commandsMake(name string) bool {
 	_, own := storage.OwnFile(name)
-	prefixes := []string{"aside-", "recover-", "reserve", "allow-join-", entryPrefix, orderName}
+	prefixes := []string{"aside-", "recover-", "reserve", "allow-join-", "switch-", entryPrefix, orderName}
 	return own || name == RecordName ||
 		slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/zooid-project/zooid/internal/apache"
 	"github.com/zooid-project/zooid/internal/apache/proof"
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/newensemble"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/serverid"
 	"github.com/zooid-project/zooid/internal/tool/cli"
@@ -130,6 +131,9 @@ func plant(cfg *config.Config, in io.Reader, try proof.Try, stays bool) (string,
 		return "", err
 	}
 	done, err := apache.PlantSeed(in, serverid.Raft(cfg.Quorum.MyID), o, stays)
+	if err == nil {
+		err = newensemble.HandOver(o.Dir, o.LogDir)
+	}
 	if err != nil {
 		if stays {
 			_, dropped := drop(o.Dir)

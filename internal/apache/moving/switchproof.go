@@ -18,6 +18,7 @@ import (
 	"github.com/zooid-project/zooid/internal/apache/learner"
 	"github.com/zooid-project/zooid/internal/apache/proof"
 	"github.com/zooid-project/zooid/internal/apache/switchover"
+	"github.com/zooid-project/zooid/internal/newensemble"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -169,6 +170,9 @@ func (r *switchRun) make(copied *follow.Follower, o *apache.ImportOptions) (made
 	}
 	if err == nil {
 		err = r.foundsAlone()
+	}
+	if err == nil {
+		err = newensemble.HandOver(o.Dir, o.LogDir)
 	}
 	if err == nil {
 		err = r.journal.End(r.try, stepMake)
