@@ -173,13 +173,13 @@ func (e *examination) votes() {
 				"ACLs of a scheme wait until all servers have the same rule for it (ZD-3140); server %d says %.500q", id, rules)
 		}
 	}
+	own := e.told[e.cfg.Quorum.MyID]
+	if e.running && own.mntr["zk_zooid_waits_for"] == "" && own.state() == refuses {
+		e.warn("its log shows whether it waits for others (waiting=), whether they take its secret (ZD-3105), why its leader refuses it, whether another server has its id (ZD-3126), and whether an old disk was put back (ZD-3136); zooid status shows the others",
+			"this server runs but serves nobody: it waits to found or join an ensemble, has no quorum, or can't follow")
+	}
 	teller := e.teller()
 	if teller == nil {
-		own := e.told[e.cfg.Quorum.MyID]
-		if e.running && own.mntr["zk_zooid_waits_for"] == "" && strings.Contains(own.srvr, "not currently serving requests") {
-			e.warn("its log shows whether it waits for others (waiting=), why its leader refuses it, whether another server has its id (ZD-3126), and whether an old disk was put back (ZD-3136); zooid status shows the others",
-				"this server runs but serves nobody: it waits to found or join an ensemble, has no quorum, or can't follow")
-		}
 		return
 	}
 	votes, named, staged := idsOf(teller["zk_zooid_voters"]), idsOf(teller["zk_zooid_named_voters"]),

@@ -65,6 +65,10 @@ func TestMembership(t *testing.T) {
 			"", "This ZooKeeper instance is not currently serving requests\n", false, "this server runs but serves nobody",
 			"whether it waits for others",
 		},
+		"others serve": {
+			tells(ours, "1,2,3", "1,2,3", "none"), "This ZooKeeper instance is not currently serving requests\n", false,
+			"this server runs but serves nobody", "whether they take its secret",
+		},
 		"belongs to none": {
 			"zk_zooid_waits_for\tserver 3 held data\n", "", true,
 			"server 2 belongs to no ensemble yet, and waits: server 3 held data", "do what it says; its log has the same",
