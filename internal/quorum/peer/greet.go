@@ -45,7 +45,7 @@ func (t *transport) greet(ctx context.Context, addr string, h hello, pin bool) (
 			if pin && time.Since(began) < handshakeTimeout { // it also closes a handshake that is too slow
 				t.strangers.Store(h.to, string(g.public))
 			}
-			return g, fmt.Errorf("%w: it doesn't know this ensemble's secret: give it the same by quorum.secretFile, or let it in by 'zooid allow-join %d' on a server that knows it",
+			return g, fmt.Errorf("%w: its secret isn't this server's: if no peer takes this server's, correct quorum.secretFile here; otherwise give that one the same, or let it in by 'zooid allow-join %d' on a server of the ensemble",
 				err, h.to)
 		}
 	} else if g, err = t.attempt(ctx, addr, h, handshake.ModePair, nil, pin); errors.Is(err, handshake.ErrUnproven) {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,6 +76,12 @@ func TestStrangersLearnNothing(t *testing.T) {
 	if c, err := Dial(t.Context(), addr, sharing("another secret"), a.cluster, 2, 1); err == nil {
 		c.Close()
 		t.Error("another secret is accepted")
+	}
+	other := newTransport(2, a.cluster, sharing("another secret"), slog.New(slog.DiscardHandler))
+	t.Cleanup(other.close)
+	const advice = "if no peer takes this server's, correct quorum.secretFile here"
+	if _, err := other.greet(t.Context(), addr, h, false); err == nil || !strings.Contains(err.Error(), advice) {
+		t.Errorf("with another secret: %v, want %s", err, advice)
 	}
 	c, err := Dial(t.Context(), addr, sharing("a secret"), a.cluster, 2, 1)
 	if err != nil {

@@ -265,7 +265,7 @@ func (k *Keyring) proven(o *Opening, proof, transcript []byte) (psk, shared []by
 	if len(known) == 0 {
 		return nil, nil, errors.New("it knows a secret of its ensemble, and this server knows none yet: give it the same by quorum.secretFile, or let it in (zooid allow-join on a running server)")
 	}
-	return nil, nil, errors.New("it doesn't know this ensemble's secret")
+	return nil, nil, errors.New("its secret isn't this server's; all servers need the same (quorum.secretFile)")
 }
 
 // ErrNoProof says that a connection ended, or went silent, before its proof. A server may
