@@ -229,8 +229,8 @@ func TestStaticFileIsPointedToTheDynamicOne(t *testing.T) {
 	}
 }
 
-// TestPointerMovesWithItsFolder: where paths begin at the zoo.cfg, the dynamic file beside it is named so that the folder
-// can be moved. The last relativePaths line counts, wherever it stands.
+// TestPointerMovesWithItsFolder: where paths begin at the zoo.cfg, the dynamic file beside it is named so that the
+// folder can be moved. The last relativePaths line counts, wherever it stands.
 func TestPointerMovesWithItsFolder(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ paths, pointer string }{
