@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/zooid-project/zooid/jute"
@@ -16,6 +17,7 @@ const (
 	errUnauthorized  = "Not authorized"
 	errNotAuthentic  = "Not authenticated"
 	errOpenRoot      = errUnauthorized + ": the ACL of / admits everybody, which isn't enough; ask as a superuser, as somebody whom that ACL names, or with the file admin.token of the server's data directory"
+	errRuled         = errUnauthorized + ": the tree has a policy or limits (/zookeeper/policy, /zookeeper/limits), past which this command goes; ask as a superuser, or with the file admin.token of the server's data directory"
 	authHeader       = "Authorization"
 	authTokensMax    = 2
 	credentialsBytes = 4 << 10 // of an Authorization header, which leaves room for any real password
@@ -29,8 +31,9 @@ var allPermissions = []jute.Perm{jute.PermRead, jute.PermWrite, jute.PermCreate,
 // requires that the caller is named: by the server's token, as a superuser, or in the ACL of the root. An identity that
 // any caller can make up, such as digest with any name and password, proves nothing while that ACL admits everybody.
 // Also unlike Apache, a caller with a certificate needs no header; but a browser shows its user's certificate at any
-// page's request, so that doesn't hold for a request from another site's page.
-func (c *call) permitted() bool {
+// page's request, so that doesn't hold for a request from another site's page. What a policy hides from the caller, and
+// rules that only superusers may remove, call for a superuser.
+func (c *call) permitted(cmd *command) bool {
 	header := c.req.Header.Get(authHeader)
 	if header == "" && c.req.TLS != nil && len(c.req.TLS.PeerCertificates) > 0 && !fromElsewhere(c.req) {
 		header = certified
@@ -81,6 +84,13 @@ func (c *call) permitted() bool {
 				return false
 			}
 		}
+	}
+	ruled := (cmd.shows || cmd.replaces) && of.HasPolicy() || cmd.replaces && of.HasLimits()
+	if ruled && !slices.ContainsFunc(ids, func(id jute.ID) bool { return id.Scheme == "super" }) {
+		c.admin.log.Warn("a caller of the admin server is no superuser, and the tree has a policy or limits", "client",
+			c.req.RemoteAddr, "code", "ZD-4011")
+		c.fail(http.StatusForbidden, errRuled)
+		return false
 	}
 	return true
 }

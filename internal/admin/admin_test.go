@@ -31,11 +31,15 @@ type running struct {
 }
 
 // start runs a server alone that serves, and an Admin with these settings.
+// superTest is the digest of super:test.
+const superTest = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
+
 func start(t *testing.T, opt Options) *running {
 	t.Helper()
 	dir := t.TempDir()
 	s, err := server.Open(server.Options{
-		DataDir: dir, Listen: []string{"127.0.0.1:0"}, Version: "3.9.5-test", Auth: auth.Options{X509: true},
+		DataDir: dir, Listen: []string{"127.0.0.1:0"}, Version: "3.9.5-test",
+		Auth: auth.Options{X509: true, SuperDigest: superTest},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -20,6 +20,8 @@ type command struct {
 	idle bool
 	// guarded commands show or change everything: the caller needs all permissions on /.
 	guarded bool
+	// shows and replaces say that it does so with the whole tree, whatever superusers' rules in the tree say.
+	shows, replaces bool
 	// changes says that it changes something though Apache takes GET requests for it.
 	changes bool
 	run     func(c *call)
@@ -49,13 +51,15 @@ func commands() []command {
 			run: func(*call) {}},
 		{name: "observers", aliases: []string{"obsr"}, method: get, run: (*call).observers},
 		{name: "reload", method: post, idle: true, guarded: true, run: (*call).reload},
-		{name: "restore", aliases: []string{"rest"}, method: post, guarded: true, run: (*call).restore},
+		{name: "restore", aliases: []string{"rest"}, method: post, guarded: true, replaces: true,
+			run: (*call).restore},
 		{name: "ruok", method: get, run: func(*call) {}},
 		{name: "server_stats", aliases: []string{"srvr"}, method: get, run: func(c *call) { c.serverStats() }},
 		{name: "set_trace_mask", aliases: []string{"stmk"}, changes: true, method: get, idle: true,
 			run: (*call).setTraceMask},
 		{name: "shed_connections", aliases: []string{"shed"}, method: post, guarded: true, run: (*call).shedConnections},
-		{name: "snapshot", aliases: []string{"snap"}, method: get, guarded: true, run: (*call).snapshot},
+		{name: "snapshot", aliases: []string{"snap"}, method: get, guarded: true, shows: true,
+			run: (*call).snapshot},
 		{name: "stat_reset", aliases: []string{"srst"}, changes: true, method: get,
 			run: func(c *call) { c.of.Replica().ResetStats() }},
 		{name: "stats", aliases: []string{"stat"}, method: get, run: func(c *call) { c.serverStats(); c.connections(true) }},
@@ -117,7 +121,7 @@ func (a *Admin) answer(w http.ResponseWriter, r *http.Request, name string) {
 	case (cmd.changes || cmd.method == http.MethodPost) && fromElsewhere(r):
 		name = cmd.name
 		c.fail(http.StatusForbidden, "A page of another site has sent the request")
-	case cmd.guarded && !c.permitted():
+	case cmd.guarded && !c.permitted(cmd):
 	case !cmd.takes(r.Method):
 		name = cmd.name
 		w.Header().Set("Allow", cmd.method)

@@ -429,6 +429,57 @@ func TestAuthorization(t *testing.T) {
 	}
 }
 
+// TestSuperusersRules: whoever the ACL of / names can't read past a policy by a snapshot, nor remove the policy or the
+// limits, which only superusers may delete, by a restore.
+func TestSuperusersRules(t *testing.T) {
+	t.Parallel()
+	r := start(t, Options{})
+	connect := func(auth string) *zk.Client {
+		c, err := zk.Open(t.Context(), r.server.Addrs()[0].String(),
+			zk.Options{Auth: []zk.Auth{{Scheme: "digest", Auth: []byte(auth)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	own := []zk.ACL{{Perms: zk.PermAll, ID: zk.ID{Scheme: "auth"}}}
+	if _, err := connect("a:b").SetACL(t.Context(), "/", own, -1); err != nil {
+		t.Fatal(err)
+	}
+	super := connect("super:test")
+	check := func(state, auth string, snapshot, restore int) {
+		t.Helper()
+		if got, answer := r.command(http.MethodGet, "snapshot?streaming=false", auth, ""); got != snapshot {
+			t.Errorf("%s: snapshot by %.20q: %d, %v; want %d", state, auth, got, answer, snapshot)
+		}
+		if got, answer := r.command(http.MethodPost, "restore", auth, "none"); got != restore {
+			t.Errorf("%s: restore by %.20q: %d, %v; want %d", state, auth, got, answer, restore)
+		}
+		if got, answer := r.command(http.MethodPost, "shed_connections", auth, "{}"); got == http.StatusForbidden {
+			t.Errorf("%s: shed_connections by %.20q: %d, %v", state, auth, got, answer)
+		}
+	}
+	const ok, refused = http.StatusOK, http.StatusForbidden
+	const permitted = http.StatusServiceUnavailable // this server can't read a snapshot
+	check("no rules", "digest a:b", ok, permitted)
+	for _, rules := range []struct {
+		path, data string
+		snapshot   int
+	}{{"/zookeeper/limits", "", ok}, {"/zookeeper/policy", "deny all below /secrets\n", refused}} {
+		if _, err := super.Create(t.Context(), rules.path, []byte(rules.data), zk.ModePersistent, own); err != nil {
+			t.Fatal(err)
+		}
+		check(rules.path, "digest a:b", rules.snapshot, refused)
+		check(rules.path, "digest super:test", ok, permitted)
+		check(rules.path, r.own(), ok, permitted)
+		if err := super.Delete(t.Context(), rules.path, -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("no rules any more", "digest a:b", ok, permitted)
+}
+
 // TestNoForwardedAddress: a caller is who its connection says, whatever headers it sends.
 func TestNoForwardedAddress(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/limit"
+	"github.com/zooid-project/zooid/internal/policy"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -42,4 +44,17 @@ func (s *state) PermitsNamed(path string, want jute.Perm, ids []jute.ID) bool {
 	acl, ok := s.tree.ACL(path)
 	return ok && s.tree.Access().Permits(path, acl, want, ids) &&
 		auth.PermitsNamed(acl, want, ids, s.tree.Settings().Rules)
+}
+
+// HasPolicy reports whether the tree has a policy, which may hide znodes from everybody but superusers.
+func (s *state) HasPolicy() bool { return s.has(policy.Path) }
+
+// HasLimits reports whether the tree has limits. Like a policy, only superusers may remove them.
+func (s *state) HasLimits() bool { return s.has(limit.Root) }
+
+func (s *state) has(path string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	_, ok := s.tree.ACL(path)
+	return ok
 }

@@ -33,7 +33,7 @@ var clients = []Entry{
 		"A request for a guarded command, such as snapshot or restore, has no Authorization header, or a wrong one.",
 		"Correct the caller's credentials. The header has a scheme and a credential, as for addauth."},
 	{"ZD-4011", "A caller of the admin server lacks a permission",
-		"As in Apache, guarded commands need all five permissions on the znode /. The line names the one that is missing. Unlike Apache, Zooid ignores permissions that the ACL of / grants to everybody.",
+		"As in Apache, guarded commands need all five permissions on the znode /. The line names the one that is missing. Unlike Apache, Zooid ignores permissions that the ACL of / grants to everybody. While there is a policy, snapshot and restore need a superuser; while there are limits below /zookeeper/limits, restore does.",
 		"Use a superuser, an identity that the ACL of / names, or the token in the file admin.token of the data directory."},
 	{"ZD-4012", "An answer of the admin server could not be encoded",
 		"This is a bug in Zooid.",
