@@ -30,10 +30,10 @@ type running struct {
 	client  *http.Client
 }
 
-// start runs a server alone that serves, and an Admin with these settings.
 // superTest is the digest of super:test.
 const superTest = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
 
+// start runs a server alone that serves, and an Admin with these settings.
 func start(t *testing.T, opt Options) *running {
 	t.Helper()
 	dir := t.TempDir()
