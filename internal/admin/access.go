@@ -87,8 +87,8 @@ func (c *call) permitted(cmd *command) bool {
 	}
 	ruled := (cmd.shows || cmd.replaces) && of.HasPolicy() || cmd.replaces && of.HasLimits()
 	if ruled && !slices.ContainsFunc(ids, func(id jute.ID) bool { return id.Scheme == "super" }) {
-		c.admin.log.Warn("a caller of the admin server is no superuser, and the tree has a policy or limits", "client",
-			c.req.RemoteAddr, "code", "ZD-4011")
+		c.admin.log.Warn("a caller of the admin server lacks a permission on /", "client", c.req.RemoteAddr,
+			"permission", "a superuser's, as the tree has a policy or limits", "code", "ZD-4011")
 		c.fail(http.StatusForbidden, errRuled)
 		return false
 	}
