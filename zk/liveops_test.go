@@ -228,7 +228,7 @@ func TestLiveConfig(t *testing.T) {
 	w.Close()
 	// No server accepts this change; which rule it names first depends on how it
 	// was set up.
-	_, _, err = c.Reconfig(ctx, zk.Reconfig{Leaving: []string{"1"}, FromConfig: 1 << 60})
+	_, _, err = c.Reconfig(ctx, zk.Reconfig{Leaving: []string{"1"}, FromConfig: new(int64(1) << 60)})
 	e, ok := errors.AsType[*zk.Error](err)
 	if !ok || !slices.Contains([]error{
 		zk.ErrUnimplemented, zk.ErrReconfigDisabled, zk.ErrBadVersion, zk.ErrNoAuth, zk.ErrReconfigInProgress,

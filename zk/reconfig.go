@@ -15,9 +15,9 @@ type Reconfig struct {
 	Members []string // the whole new membership
 
 	// FromConfig is the version of the configuration that the change applies to; if the current version differs,
-	// Reconfig fails with ErrBadVersion. The "version=" line of the configuration has it in hexadecimal. 0 means any
-	// version.
-	FromConfig int64
+	// Reconfig fails with ErrBadVersion. The "version=" line of the configuration has it in hexadecimal; the first
+	// configuration of an ensemble has version 0. nil and -1 mean any version.
+	FromConfig *int64
 }
 
 // Reconfig changes the ensemble's membership and returns the new configuration. Most ensembles allow it only to a super
@@ -28,14 +28,7 @@ func (c *Client) Reconfig(ctx context.Context, change Reconfig) ([]byte, Stat, e
 	if err := change.check(); err != nil {
 		return nil, Stat{}, err
 	}
-	k := c.newPlainCall(jute.OpReconfig, "")
-	r := jute.ReconfigRequest{
-		Joining: joined(change.Joining), Leaving: joined(change.Leaving), NewMembers: joined(change.Members),
-		CurConfigID: change.FromConfig,
-	}
-	if r.CurConfigID == 0 {
-		r.CurConfigID = -1
-	}
+	k, r := c.newPlainCall(jute.OpReconfig, ""), change.request()
 	k, err := c.sized(k, r.Append(k.begin()))
 	return dataOf(c.run(ctx, k, err))
 }
@@ -51,6 +44,17 @@ func (r *Reconfig) check() error {
 		return nil
 	}
 	return &Error{Op: "reconfig", Err: ErrBadArguments, detail: reason}
+}
+
+// request returns the request for the change.
+func (r *Reconfig) request() jute.ReconfigRequest {
+	from := int64(-1)
+	if r.FromConfig != nil {
+		from = *r.FromConfig
+	}
+	return jute.ReconfigRequest{
+		Joining: joined(r.Joining), Leaving: joined(r.Leaving), NewMembers: joined(r.Members), CurConfigID: from,
+	}
 }
 
 // joined returns the list in the form of the request: nil if it is empty.

@@ -145,7 +145,7 @@ func auditScript(t *testing.T, servers []*Server) {
 		must(nil, known.Sync(ctx, "/"))
 		_, _, err = known.Get(ctx, top+"/p")
 		must(nil, err)
-		_, _, err = known.Reconfig(ctx, zk.Reconfig{Leaving: []string{"9"}, FromConfig: -1})
+		_, _, err = known.Reconfig(ctx, zk.Reconfig{Leaving: []string{"9"}})
 		fails(nil, err)
 		must(nil, known.Sync(ctx, "/"))
 		must(nil, known.Close())
@@ -153,7 +153,7 @@ func auditScript(t *testing.T, servers []*Server) {
 	}
 	super := open(servers[0], digest("super:test"))
 	if len(servers) > 1 {
-		_, _, err := super.Reconfig(ctx, zk.Reconfig{Leaving: []string{fmt.Sprint(77)}, FromConfig: -1})
+		_, _, err := super.Reconfig(ctx, zk.Reconfig{Leaving: []string{fmt.Sprint(77)}})
 		t.Log("a reconfig:", err)
 	}
 	if err := super.Close(); err != nil {

@@ -102,9 +102,11 @@ func readReconfig(a *args) (change zk.Reconfig, err error) {
 	}
 	change.Joining, change.Leaving, change.Members = list("add"), list("remove"), list("members")
 	if text, ok := a.flags["v"]; ok {
-		if change.FromConfig, err = strconv.ParseInt(strings.TrimPrefix(text, "0x"), 16, 64); err != nil {
+		version, err := strconv.ParseInt(strings.TrimPrefix(text, "0x"), 16, 64)
+		if err != nil {
 			return change, a.usagef("reconfig -v: %q is not a version in hexadecimal; config shows it", text)
 		}
+		change.FromConfig = &version
 	}
 	if a.has("file") {
 		change.Members, err = readMembers(a.flags["file"])

@@ -266,12 +266,12 @@ func validPath(path string, mode zooid.CreateMode) bool {
 // fails unless the ensemble's configuration has the version. -1 matches every version. It returns the metadata of the
 // new configuration.
 func (c *Conn) IncrementalReconfig(joining, leaving []string, version int64) (*Stat, error) {
-	return c.reconfig(zooid.Reconfig{Joining: joining, Leaving: leaving, FromConfig: version})
+	return c.reconfig(zooid.Reconfig{Joining: joining, Leaving: leaving, FromConfig: &version})
 }
 
 // Reconfig replaces the ensemble's servers; see IncrementalReconfig.
 func (c *Conn) Reconfig(members []string, version int64) (*Stat, error) {
-	return c.reconfig(zooid.Reconfig{Members: members, FromConfig: version})
+	return c.reconfig(zooid.Reconfig{Members: members, FromConfig: &version})
 }
 
 func (c *Conn) reconfig(change zooid.Reconfig) (*Stat, error) {
