@@ -41,10 +41,11 @@ const (
 	// processors as the attacker did, and does nothing else.
 	slowdownMax = 3
 	// largeCost is how long one request that the limits allow may hold a replica (decision 090). Requests take turns, so
-	// a write waits for two at most: the one that is being applied, and the one whose turn it is. All servers apply
-	// both, and here they share the processors.
+	// a write waits for largeAhead of them at most: two reads, which may run at once and share the processors, and three
+	// writes: the one that is being applied, the one whose turn it is, and one in the write's own entry. All servers
+	// apply them, and here they share the processors, too.
 	largeCost  = 20 * time.Millisecond
-	largeAhead = 2
+	largeAhead = 5
 	// aloneTime is for how long the honest clients are alone before each attack, and
 	// besideTime for how long they are beside such a process after it, if times are judged;
 	// aloneShort is the former if none are.
@@ -499,8 +500,8 @@ func TestWriteBound(t *testing.T) {
 		base, want time.Duration
 	}{
 		{"garbage", 5 * time.Millisecond, 15 * time.Millisecond},
-		{"long-acls", 5 * time.Millisecond, 125 * time.Millisecond},
-		{"unread-multis", 100 * time.Millisecond, 300 * time.Millisecond},
+		{"long-acls", 5 * time.Millisecond, 305 * time.Millisecond},
+		{"unread-multis", 200 * time.Millisecond, 600 * time.Millisecond},
 	} {
 		if got := writeBound(c.attack, c.base, 3); got != c.want {
 			t.Errorf("%s: %v, want %v", c.attack, got, c.want)
