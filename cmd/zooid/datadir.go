@@ -70,7 +70,7 @@ func checkDirs(s *config.Storage, alone bool) error {
 // joinsOnly reports whether a server with server lines may only join an ensemble if its directory is empty: its data
 // was set aside for that, or nothing permits it to begin with an empty tree.
 func joinsOnly(s *config.Storage) (bool, error) {
-	err := storage.FinishSetAside(s.DataDir, s.DataLogDir) // until then it seems to be in use
+	err := newensemble.FinishMoves(s.DataDir, s.DataLogDir) // until then it seems to be in use
 	if err != nil || storage.InUse(s.DataDir) {
 		return false, err
 	}

@@ -28,6 +28,13 @@ func heal(opt server.Options, failure error, now time.Time) (healed bool, err er
 	if !errors.As(failure, &diverged) && !overtaken && !old {
 		return false, nil
 	}
+	// The server has just closed: another process may have started on its data since.
+	place := newensemble.Place{DataDir: opt.DataDir, LogDir: opt.LogDir}
+	held, err := place.Hold()
+	if err != nil {
+		return false, err
+	}
+	defer held.Close()
 	if n, err := storage.Asides(opt.DataDir); err != nil || n >= asidesMax {
 		return false, errors.Join(err,
 			runbook.Errorf("ZD-3404", "this server has set its data aside %d times already, the most it does by itself: find the cause (memory, disk, version, old disks being put back), remove the folders aside-* in %s that are no longer needed, and start it again",

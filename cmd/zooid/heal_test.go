@@ -95,3 +95,42 @@ func TestHealedJoinsOnly(t *testing.T) {
 		}
 	}
 }
+
+// TestHealLeavesAnothersData: a server that has ended sets nothing aside on which another process has started since, and
+// finishes no move there.
+func TestHealLeavesAnothersData(t *testing.T) {
+	t.Parallel()
+	opt := server.Options{DataDir: t.TempDir(), ID: 3, Log: slog.New(slog.DiscardHandler)}
+	other, err := storage.Open(storage.Options{Dir: opt.DataDir, ClusterID: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const holds = "another process holds"
+	for _, failure := range []error{server.ErrOvertaken, &server.DivergedError{}, &server.FormerLifeError{}} {
+		if healed, err := heal(opt, failure, time.Unix(0, 0)); healed || err == nil || !strings.Contains(err.Error(), holds) {
+			t.Errorf("%v: healed %t, %v", failure, healed, err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(opt.DataDir, "aside-x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	mark := filepath.Join(opt.DataDir, "aside-x", "MOVING") // what a crash in the middle leaves
+	if err := os.WriteFile(mark, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := joinsOnly(&config.Storage{DataDir: opt.DataDir}); err == nil || !strings.Contains(err.Error(), holds) {
+		t.Errorf("a move is finished: %v", err)
+	}
+	if _, err := server.Open(opt); err == nil || !strings.Contains(err.Error(), holds) {
+		t.Errorf("a second server: %v", err)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !storage.InUse(opt.DataDir) {
+		t.Error("the other server's data is moved")
+	}
+	if _, err := joinsOnly(&config.Storage{DataDir: opt.DataDir}); err != nil || storage.InUse(opt.DataDir) {
+		t.Errorf("the move isn't finished later: %v", err)
+	}
+}

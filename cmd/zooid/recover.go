@@ -204,7 +204,7 @@ func (r *rescue) change(names []string) error {
 	}
 	held, err := p.Hold()
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; the server must be stopped", err)
 	}
 	defer held.Close()
 	if done, err := r.finish(p); done || err != nil {

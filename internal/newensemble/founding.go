@@ -16,7 +16,7 @@ import (
 )
 
 // Refound replaces the files in a server's directories by those that write makes in directories of a new cluster. The
-// former files are kept in the folder a.Aside of each directory. After a crash in between, FinishFounding continues.
+// former files are kept in the folder a.Aside of each directory. After a crash in between, FinishMoves continues.
 func Refound(p Place, cluster uint64, a *Act, write func(*storage.Dir) error) error {
 	a.NewCluster = fmt.Sprintf("%016x", cluster)
 	e, err := beginExchange(p.DataDir, p.LogDir)
@@ -53,8 +53,8 @@ func founding(dataDir string) bool {
 	return false
 }
 
-// FinishFounding finishes a Refound that a crash has interrupted, if there is one.
-func FinishFounding(dataDir, logDir string) error {
+// finishFounding finishes a Refound that a crash has interrupted, if there is one.
+func finishFounding(dataDir, logDir string) error {
 	if !founding(dataDir) {
 		return nil
 	}

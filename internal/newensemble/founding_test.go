@@ -48,7 +48,7 @@ func TestRefoundCutShort(t *testing.T) {
 				if Begun(p.DataDir, p.LogDir) {
 					t.Fatalf("after %d renames a server would refuse to start", steps)
 				}
-				if err := FinishFounding(p.DataDir, p.LogDir); err != nil {
+				if err := finishFounding(p.DataDir, p.LogDir); err != nil {
 					t.Fatalf("after %d renames: %v", steps, err)
 				}
 				again, err := Read(p)

@@ -2,7 +2,6 @@ package newensemble
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 
@@ -31,12 +30,27 @@ func (p *Place) Hold() (io.Closer, error) {
 			continue // it holds nothing
 		}
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("%w; the server must be stopped", err), held.Close())
+			return nil, errors.Join(err, held.Close())
 		}
 		held = append(held, lock)
 	}
 	p.held = true
 	return held, nil
+}
+
+// FinishMoves finishes what a crash has interrupted: a storage.SetAside, and a Refound. It fails if another process has
+// the directories, which might be about to do the same.
+func FinishMoves(dataDir, logDir string) error {
+	p := Place{DataDir: dataDir, LogDir: logDir}
+	held, err := p.Hold()
+	if err != nil {
+		return err
+	}
+	defer held.Close()
+	if err := storage.FinishSetAside(dataDir, logDir); err != nil {
+		return err
+	}
+	return finishFounding(dataDir, logDir)
 }
 
 // heldFS is the file system for directories that this process has locked already.

@@ -644,7 +644,7 @@ func (b *node) Snapshot() Image {
 	term, _ := b.dir.Log().Term(b.loop.applied)
 	chunk := numbers(b.applied)
 	if b.garbled {
-		chunk = chunk[1:]
+		chunk = append(chunk, 0) // no whole number any more
 	}
 	return &numberImage{meta: storage.Meta{Index: b.loop.applied, Term: term}, chunk: chunk}
 }

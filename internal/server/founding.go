@@ -224,13 +224,18 @@ func (s *start) found(o replica.Options) (again bool, err error) {
 	if err := errors.Join(s.dir.Close(), s.ordered(s.begin.Cluster)); err != nil {
 		return true, err
 	}
+	place := newensemble.Place{DataDir: s.opt.DataDir, LogDir: s.opt.LogDir}
+	held, err := place.Hold()
+	if err != nil {
+		return true, err
+	}
+	defer held.Close()
 	was := &newensemble.Survivor{ClusterID: fmt.Sprintf("%016x", holds.Lineage)}
 	act, err := newensemble.NewAct(newensemble.ActFounded, s.opt.ID, was, "", "the server lines name other servers",
 		time.Now())
 	if err != nil {
 		return true, err
 	}
-	place := newensemble.Place{DataDir: s.opt.DataDir, LogDir: s.opt.LogDir}
 	err = newensemble.Refound(place, s.begin.Cluster, act, func(to *storage.Dir) error {
 		return errors.Join(quorum.Restart(to, img, s.begin.Founding.Voters...),
 			to.Keep(quorum.FoundingName, quorum.EncodeFounding(s.begin.Founding)))

@@ -14,7 +14,6 @@ import (
 	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/socket"
-	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/turns"
 )
 
@@ -71,10 +70,7 @@ func Open(opt Options) (*Server, error) {
 		return nil, runbook.Errorf("ZD-1106", "set up authentication: %w", err)
 	}
 	s := newServer(opt, registry)
-	if err := storage.FinishSetAside(opt.DataDir, opt.LogDir); err != nil {
-		return nil, err
-	}
-	if err := newensemble.FinishFounding(opt.DataDir, opt.LogDir); err != nil {
+	if err := newensemble.FinishMoves(opt.DataDir, opt.LogDir); err != nil {
 		return nil, err
 	}
 	defer func() { s.prejoin.close() }()

@@ -131,8 +131,11 @@ func (s *shell) leaveQuotas(ctx context.Context, what string, from *place) int {
 	case err != nil:
 		s.out.Notef("%s: whether quotas were left out can't be told: %s", what, plainText(err))
 	case n > 0:
-		s.out.Notef("%s: %d quotas were left out, the first that of %s; listquota shows one, setquota sets one",
-			what, n, s.out.Name(first))
+		quotas := fmt.Sprintf("%d quotas were left out, the first", n)
+		if n == 1 {
+			quotas = "a quota was left out,"
+		}
+		s.out.Notef("%s: %s that of %s; listquota shows one, setquota sets one", what, quotas, s.out.Name(first))
 	}
 	return n
 }

@@ -31,6 +31,13 @@ func Add(o Options, id int) (a Added, err error) {
 	if len(o.Hosts) != 1 {
 		return a, fmt.Errorf("add server %d: want one host, there are %d", id, len(o.Hosts))
 	}
+	// Two commands at once must not read the same ensemble: each would leave out the other's server, or take its place.
+	if dir, err := os.Open(o.Dir); err == nil {
+		defer dir.Close() // which unlocks
+		if err := lock(dir); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			return a, fmt.Errorf("lock %s: %w", o.Dir, err)
+		}
+	}
 	e, err := readEnsemble(o.Dir)
 	if err != nil {
 		return a, err

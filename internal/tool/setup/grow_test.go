@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -66,6 +67,39 @@ func TestAdd(t *testing.T) {
 		}
 		if list, err := List(dir, time.Now()); tls && (err != nil || len(list) != 6 || list[4].Subject != "CN=server 4") {
 			t.Errorf("listed %+v, %v", list, err)
+		}
+	}
+}
+
+// TestAddAtOnce: each of several commands at once sees the servers that the others add, and only one gets a place.
+func TestAddAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, tls := range []bool{true, false} {
+		dir := filepath.Join(t.TempDir(), "new")
+		if _, err := Write(Options{Dir: dir, Hosts: []string{"a", "b", "c"}, TLS: tls, Now: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		hosts := []string{"d", "e", "f", "d:2888", "d:2888"}
+		errs := make([]error, len(hosts))
+		var wg sync.WaitGroup
+		for i, host := range hosts {
+			wg.Go(func() { _, errs[i] = Add(Options{Dir: dir, Hosts: []string{host}, Now: time.Now()}, 4+i) })
+		}
+		wg.Wait()
+		refused := 0
+		for _, err := range errs {
+			if err != nil {
+				refused++
+			}
+		}
+		files, _ := filepath.Glob(filepath.Join(dir, "*", "zoo.cfg"))
+		most := 0
+		for _, file := range files {
+			text, _ := os.ReadFile(file)
+			most = max(most, strings.Count("\n"+string(text), "\nserver."))
+		}
+		if refused != 2 || len(files) != 6 || most != 6 {
+			t.Errorf("TLS %t: %d refused, %d servers, of which the last knows %d: %v", tls, refused, len(files), most, errs)
 		}
 	}
 }
