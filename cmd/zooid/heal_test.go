@@ -96,8 +96,8 @@ func TestHealedJoinsOnly(t *testing.T) {
 	}
 }
 
-// TestHealLeavesAnothersData: a server that has ended sets nothing aside on which another process has started since, and
-// finishes no move there.
+// TestHealLeavesAnothersData: a server that has ended sets nothing aside on which another process has started since,
+// and finishes no move there.
 func TestHealLeavesAnothersData(t *testing.T) {
 	t.Parallel()
 	opt := server.Options{DataDir: t.TempDir(), ID: 3, Log: slog.New(slog.DiscardHandler)}
