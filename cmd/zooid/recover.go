@@ -151,7 +151,7 @@ func (r *rescue) show(names []string) error {
 		fmt.Fprintf(r.out, "%s has the most data: it includes everything that any of these %d has acknowledged.\n\n",
 			all[best].DataDir, len(all))
 	}
-	fmt.Fprint(r.out, r.losses(all[best], len(all)))
+	fmt.Fprint(r.out, r.losses(all[best], all...))
 	return nil
 }
 
@@ -166,12 +166,12 @@ func (r *rescue) describe(s *newensemble.Survivor) {
 	fmt.Fprintln(r.out)
 }
 
-// losses describes possible losses if only n servers are left.
-func (r *rescue) losses(best *newensemble.Survivor, n int) string {
-	voters := votersOf(best)
+// losses describes possible losses if only these servers are left.
+func (r *rescue) losses(best *newensemble.Survivor, all ...*newensemble.Survivor) string {
+	voters, n := votersOf(best, all)
 	var b strings.Builder
 	if n > voters/2 && voters > 0 {
-		fmt.Fprintf(&b, "The ensemble has %d voters, and %d servers are here: if they are voters, they form a majority. Start them, and nothing is lost.\n",
+		fmt.Fprintf(&b, "The ensemble has %d voters, and the data of %d is here, a majority. Start them, and nothing is lost.\n",
 			voters, n)
 		return b.String()
 	}
@@ -185,12 +185,13 @@ func (r *rescue) losses(best *newensemble.Survivor, n int) string {
 	return b.String()
 }
 
-func votersOf(s *newensemble.Survivor) int {
-	m, err := config.ParseMembers(s.Members)
-	if err != nil {
-		return 0
-	}
-	return m.Voters()
+// votersOf returns how many voters the ensemble of best has, and to how many of them the data of all belongs.
+func votersOf(best *newensemble.Survivor, all []*newensemble.Survivor) (voters, here int) {
+	m, _ := config.ParseMembers(best.Members) // has no voters otherwise
+	return m.Voters(), newensemble.CountVoters(all, func(server uint64) bool {
+		of, ok := m.Find(serverid.MyID(server))
+		return ok && !of.Observer
+	})
 }
 
 // change makes a new ensemble from the first server's data, or sets the data aside.
@@ -225,7 +226,7 @@ func (r *rescue) change(names []string) error {
 		if err := r.mayRenew(s, cfg, id, names[1:]); err != nil {
 			return err
 		}
-		fmt.Fprint(r.out, r.losses(s, 1))
+		fmt.Fprint(r.out, r.losses(s, s))
 	}
 	act, err := newensemble.NewAct(what, serverid.Raft(id), s, r.by, r.why, time.Now())
 	if err != nil {
@@ -321,6 +322,7 @@ func (r *rescue) mayRenew(s *newensemble.Survivor, cfg *config.Config, id int64,
 		return fmt.Errorf("make a new ensemble of %s: server %d isn't one of its members (%s); correct myid, or use a member",
 			s.DataDir, id, strings.TrimSpace(s.Members))
 	}
+	all := []*newensemble.Survivor{s}
 	for _, name := range others {
 		p, _, err := placeOf(name)
 		if err != nil {
@@ -331,6 +333,7 @@ func (r *rescue) mayRenew(s *newensemble.Survivor, cfg *config.Config, id int64,
 			return err
 		}
 		o.Release()
+		all = append(all, o)
 		switch {
 		case o.Cluster != s.Cluster:
 			return fmt.Errorf("%s and %s belong to different clusters", s.DataDir, o.DataDir)
@@ -339,9 +342,9 @@ func (r *rescue) mayRenew(s *newensemble.Survivor, cfg *config.Config, id int64,
 				o.DataDir, o.LastIndex, o.LastTerm)
 		}
 	}
-	if n := 1 + len(others); n > members.Voters()/2 {
+	if voters, n := votersOf(s, all); n > voters/2 {
 		return fmt.Errorf("make a new ensemble: %d of %d voters are a majority; start these servers instead, and nothing is lost",
-			n, members.Voters())
+			n, voters)
 	}
 	return noneAnswers(append(members.Servers, cfg.Quorum.Members.Servers...), id)
 }

@@ -113,6 +113,18 @@ func TestRecoverCommand(t *testing.T) {
 	if err != nil || !regexp.MustCompile(`"why":"disks are gone".*"aside":"aside-recovered-`+cluster).Match(record) {
 		t.Errorf("the record is %s, %v", record, err)
 	}
+	// A copy of a server's directory is no other server's.
+	first, _ := survivorOf(t, ports[0], 6)
+	_, second := survivorOf(t, ports[0], 6)
+	for i, dir := range []string{filepath.Dir(first) + "/data", second} {
+		kept := "cluster " + cluster + "\nserver " + strconv.Itoa(1+i) + "\n"
+		if err := os.WriteFile(filepath.Join(dir, "server.kept"), []byte(kept), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run("", 0, "the data of 2 is here", first, second)
+	run("", 0, "Writes that the missing servers acknowledged", first, filepath.Dir(first)+"/data")
+	run("", 0, `"server": 2`, "-json", second)
 	// Another survivor is emptied, and its data kept.
 	other, otherData := survivorOf(t, ports[0], 6)
 	run("", 0, "start this server once the new ensemble runs", "-set-aside", "-cluster", cluster, "-why", "it joins",

@@ -154,6 +154,25 @@ func checkRenewed(t *testing.T, p Place, cluster uint64, aside string) {
 	}
 }
 
+// TestCountVoters: copies of one server's directory are one server's, and observers and strangers have no vote.
+func TestCountVoters(t *testing.T) {
+	t.Parallel()
+	votes := func(server uint64) bool { return server <= 3 }
+	for _, c := range []struct {
+		of   []uint64
+		want int
+	}{{nil, 0}, {[]uint64{1}, 1}, {[]uint64{1, 1}, 1}, {[]uint64{1, 2, 1, 2}, 2}, {[]uint64{1, 4}, 1}, {[]uint64{0, 0}, 2},
+		{[]uint64{1, 0}, 2}} {
+		var all []*Survivor
+		for _, server := range c.of {
+			all = append(all, &Survivor{Server: server})
+		}
+		if n := CountVoters(all, votes); n != c.want {
+			t.Errorf("directories of %v: %d voters, want %d", c.of, n, c.want)
+		}
+	}
+}
+
 // TestBetter: the log with the highest term has most, then the longest; the state is that of the
 // whole log.
 func TestBetter(t *testing.T) {

@@ -33,6 +33,7 @@ type Survivor struct {
 	LogDir    string    `json:"dataLogDir"`
 	Cluster   uint64    `json:"-"`
 	ClusterID string    `json:"cluster"`   // in the form that operators type: 16 hexadecimal digits
+	Server    uint64    `json:"server"`    // whose directory it is; 0 if that isn't recorded, as by earlier versions
 	Term      uint64    `json:"term"`      // the highest term that the server took part in
 	LastTerm  uint64    `json:"lastTerm"`  // of its last entry
 	LastIndex uint64    `json:"lastIndex"` // of its last entry
@@ -57,6 +58,19 @@ func (s *Survivor) Better(o *Survivor) bool {
 		return s.LastTerm > o.LastTerm
 	}
 	return s.LastIndex > o.LastIndex
+}
+
+// CountVoters returns how many voters the directories of all belong to. Copies of one server's directory count once,
+// and one that doesn't say whose it is counts as a voter's.
+func CountVoters(all []*Survivor, votes func(server uint64) bool) (n int) {
+	counted := map[uint64]bool{}
+	for _, s := range all {
+		if s.Server == 0 || votes(s.Server) && !counted[s.Server] {
+			n++
+		}
+		counted[s.Server] = true
+	}
+	return n
 }
 
 // Read opens the directories of a stopped server as its start would, applies its whole log and closes them.
@@ -84,6 +98,7 @@ func Read(p Place) (*Survivor, error) {
 		Place: p, DataDir: p.DataDir, LogDir: p.LogDir, Cluster: cluster, ClusterID: fmt.Sprintf("%016x", cluster),
 		Joining: note.JoinedAfter != 0,
 	}
+	s.Server, _ = peer.Owner(dir, cluster) // a damaged file mustn't keep the rest from being used
 	err = s.apply(dir)
 	return s, errors.Join(err, dir.Close())
 }

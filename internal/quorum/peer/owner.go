@@ -35,9 +35,9 @@ const ownPause = time.Second
 // checkOwner reports whether dir, which belongs to a cluster, names server id as its owner. The error is a CopiedError
 // if dir names another server.
 func checkOwner(dir *storage.Dir, cluster, id uint64) (recorded bool, err error) {
-	switch owner, err := keptOwner.read(dir, cluster); {
+	switch owner, err := Owner(dir, cluster); {
 	case err != nil:
-		return false, fmt.Errorf("read whose data directory this is: %w", err)
+		return false, err
 	case owner == 0:
 		return false, nil
 	case owner != id:
@@ -50,6 +50,15 @@ func checkOwner(dir *storage.Dir, cluster, id uint64) (recorded bool, err error)
 func Owned(logDir string) (bool, error) {
 	b, err := storage.KeptBefore(storage.OS{}, logDir, keptOwner.name)
 	return b != nil, err
+}
+
+// Owner returns the server that dir, which belongs to a cluster, names as its owner; 0 if it names none.
+func Owner(dir *storage.Dir, cluster uint64) (uint64, error) {
+	id, err := keptOwner.read(dir, cluster)
+	if err != nil {
+		err = fmt.Errorf("read whose data directory this is: %w", err)
+	}
+	return id, err
 }
 
 // recordOwner makes dir name server id as its owner.
