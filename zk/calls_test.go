@@ -582,6 +582,51 @@ func TestCreateProtectedInDoubt(t *testing.T) {
 	}, nil)
 }
 
+// The last attempt's reply doesn't tell what became of an earlier one.
+func TestCreateProtectedRefusedInDoubt(t *testing.T) {
+	t.Parallel()
+	scripted(t, Options{}, func(t *testing.T, c *Client, _ *network) {
+		_, _, err := c.CreateProtected(t.Context(), "/n", nil, ModePersistent, WorldACL(PermAll))
+		if !errors.Is(err, ErrNoAuth) || !MaybeApplied(err) {
+			t.Errorf("%v, may be applied: %v", err, MaybeApplied(err))
+		}
+	}, func(p *peer) {
+		p.accept()
+		p.obey(p.want(jute.OpSync), 50)
+		p.want(jute.OpCreate2)
+	}, func(p *peer) {
+		p.accept()
+		p.reply(p.want(jute.OpCreate2).xid, 51, jute.ErrNoAuth, nil)
+		p.serve()
+	})
+}
+
+// The work that goes on in the background has its own data and ACL.
+func TestCreateProtectedKeepsItsData(t *testing.T) {
+	t.Parallel()
+	scripted(t, Options{}, func(t *testing.T, c *Client, _ *network) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		data, acl := []byte("mine"), WorldACL(PermAll)
+		_, _, err := c.CreateProtected(ctx, "/n-", data, ModeEphemeralSequential, acl)
+		copy(data, "else")
+		acl[0].Perms = PermRead
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}, func(p *peer) {
+		p.accept()
+		r := p.want(jute.OpCreate2)
+		var q jute.CreateRequest
+		q.Decode(r.decoder())
+		if string(q.Data) != "mine" || len(q.ACL) != 1 || q.ACL[0].Perms != PermAll {
+			p.t.Errorf("created with %q and %v", q.Data, q.ACL)
+		}
+		p.obey(r, 9)
+		p.serve()
+	})
+}
+
 // A call may be answered when its caller has given up, and has changed the operations. It has its own, with the
 // caller's paths.
 func TestMultiKeepsItsOperations(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -41,6 +42,7 @@ func (c *Client) CreateProtected(ctx context.Context, path string, data []byte, 
 	}
 	dir, prefix := path[:max(slash, 1)], protectedPrefix+newUUID()+"-"
 	target := path[:slash+1] + prefix + path[slash+1:]
+	data, acl = bytes.Clone(data), slices.Clone(acl) // the work in the background may outlast this call
 	done := make(chan made)
 	started := c.s.behind(func() {
 		lasting := context.WithoutCancel(ctx)
@@ -171,8 +173,8 @@ func (c *Client) createOnce(ctx context.Context, path string, data []byte, mode 
 		}
 		unsure = unsure || MaybeApplied(err)
 		if err == nil || !again(ctx, err) {
-			if e, ok := errors.AsType[*Error](err); ok && unsure && e.Server == "" {
-				e.maybeApplied = true // the last attempt was not sent, but an earlier one was
+			if e, ok := errors.AsType[*Error](err); ok && unsure {
+				e.maybeApplied = true // an earlier attempt may have been, whatever became of the last
 			}
 			return made{created, stat, err}
 		}
