@@ -2,12 +2,12 @@ package jute
 
 // ConnectRequest is the first frame that a client sends. It has no header.
 type ConnectRequest struct {
-	ProtocolVersion int32
-	LastZxidSeen    int64
-	Timeout         int32 // requested session timeout, in milliseconds
-	SessionID       int64 // the session to resume; 0 for a new one
-	Passwd          []byte
-	ReadOnly        bool // the client accepts a read-only server
+	ProtocolVersion int32  // always 0
+	LastZxidSeen    int64  // a server that hasn't applied it refuses the client
+	Timeout         int32  // requested session timeout, in milliseconds
+	SessionID       int64  // the session to resume; 0 for a new one
+	Passwd          []byte // the session's, PasswdSize bytes; zeros for a new one
+	ReadOnly        bool   // the client accepts a read-only server
 
 	// HasReadOnly is false for the old form of the record, which ends before ReadOnly. The response must then have the
 	// old form too.
@@ -43,7 +43,7 @@ func (r *ConnectRequest) Decode(d *Decoder) {
 }
 
 // ConnectResponse is the first frame that a server sends. It has no header. A Timeout of 0 means that the session is
-// gone.
+// gone; the server then closes the connection.
 type ConnectResponse struct {
 	ProtocolVersion int32
 	Timeout         int32 // granted session timeout, in milliseconds

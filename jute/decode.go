@@ -11,8 +11,9 @@ import (
 var ErrTruncated = errors.New("record is cut short")
 
 // A Decoder decodes records from a byte slice, from the front. The zero value decodes an empty slice. Its methods never
-// panic: after the first error they return zero values, and Err returns the error. So a caller checks Err once, after
-// the last field, and before it uses what it has decoded.
+// panic: after the first error they return zero values (Count returns -1), and Err returns the error. So a caller
+// checks Err once, after the last field, and before it uses what it has decoded. A length below -1 is an error; other
+// errors wrap ErrTruncated.
 type Decoder struct {
 	b   []byte
 	off int

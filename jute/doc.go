@@ -3,7 +3,7 @@
 //
 // Functions and methods named Append append to b and return the extended slice, as the built-in append does; b may be
 // nil. Methods named Decode read from a [Decoder], whose Err tells afterwards whether all of them succeeded. Only one
-// goroutine may use a Decoder at a time.
+// goroutine may use a Decoder at a time. Decode sets every field, so a record can be reused. Append doesn't check them.
 //
 // # Encoding
 //
@@ -12,7 +12,7 @@
 //	byte, bool   1 byte; a bool is true if it isn't 0
 //	int          4 bytes
 //	long         8 bytes
-//	ustring      int length, then that many bytes; null is length -1
+//	ustring      int length, then that many bytes, whose UTF-8 isn't checked; null is length -1
 //	buffer       same as ustring
 //	vector       int count, then the elements; null is count -1
 //	record       its fields in order, without tag or length

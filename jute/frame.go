@@ -66,10 +66,10 @@ func Encoded(record []byte) func([]byte) []byte {
 	return func(b []byte) []byte { return append(b, record...) }
 }
 
-// ReadFrame reads one frame from r and returns its payload, of 0 to limit bytes, without the length. It uses the memory
-// of buf if that is large enough, and otherwise allocates as bytes arrive, not as the length announces. Errors are
-// io.EOF if r ends before the frame, io.ErrUnexpectedEOF if r ends within it, other errors of r, and *FrameSizeError.
-// After an error r can't be used further.
+// ReadFrame reads one frame from r and returns its payload, of 0 to limit bytes, without the length. The payload uses
+// the memory of buf if buf's capacity suffices. Otherwise memory is allocated as bytes arrive, not as the length
+// announces. Errors are io.EOF if r ends before the frame, io.ErrUnexpectedEOF if r ends within it, other errors of r,
+// and *FrameSizeError. After an error r can't be used further.
 func ReadFrame(r io.Reader, buf []byte, limit int) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {

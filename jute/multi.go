@@ -30,7 +30,7 @@ type MultiOp struct {
 // IsRead reports whether the operation belongs in a multiRead.
 func (o *MultiOp) IsRead() bool { return o.Op == OpGetData || o.Op == OpGetChildren }
 
-// AppendMulti appends the record of a multi or multiRead request.
+// AppendMulti appends the record of a multi or multiRead request. It doesn't check the operations, unlike DecodeMulti.
 func AppendMulti(b []byte, ops []MultiOp) []byte {
 	for i := range ops {
 		o := &ops[i]
@@ -61,7 +61,8 @@ func (o *MultiOp) Append(b []byte) []byte {
 
 // DecodeMulti decodes the record of a multi or multiRead request. Like Apache's decoder it fails on an operation that
 // can't be part of one, on a mix of reads and writes, and on a create, create2 or createContainer whose flags aren't a
-// mode or have a time to live. The caller must check whether reads are allowed in the request.
+// mode or have a time to live. d.Err reports none of these errors. The caller must check whether reads are allowed in
+// the request.
 func DecodeMulti(d *Decoder) ([]MultiOp, error) {
 	return DecodeMultiInto(make([]MultiOp, 0, countMulti(*d)), d)
 }
@@ -152,9 +153,11 @@ func countMulti(d Decoder) int {
 
 // MultiResult is one result of a multi or multiRead. Op determines which fields are used: OpError has Err, OpCreate has
 // Path, OpCreate2 (also for createContainer and createTTL) has Path and Stat, OpSetData has Stat, OpGetData has Data
-// and Stat, and OpGetChildren has Children. OpDelete and OpCheck have none. In the reply to a failed multi, all results
-// are OpError: OK for the operations before the failed one, its code, and ErrRuntimeInconsistency for those after it.
-// There are no other types.
+// and Stat, and OpGetChildren has Children. OpDelete and OpCheck have none. There are no other types.
+//
+// In a multiRead, an OpError stands for each operation that failed. If a write of a multi fails, the code in the
+// ReplyHeader is still OK, and all results are OpError: OK for the operations before the failed one, its code, and
+// ErrRuntimeInconsistency for those after it.
 type MultiResult struct {
 	Op       Op
 	Err      Code
@@ -187,7 +190,8 @@ func (r *MultiResult) Append(b []byte) []byte {
 // AppendMultiEnd appends the end of the results in the reply to a multi or multiRead, after the last MultiResult.
 func AppendMultiEnd(b []byte) []byte { return appendMultiHeader(b, -1, true, -1) }
 
-// DecodeMultiResponse decodes the reply to a multi or multiRead.
+// DecodeMultiResponse decodes the reply to a multi or multiRead. It fails on a result of an unknown type, which d.Err
+// doesn't report. A failed operation isn't an error; see MultiResult.
 func DecodeMultiResponse(d *Decoder) ([]MultiResult, error) {
 	return DecodeMultiResponseInto(make([]MultiResult, 0, countMultiResponse(*d)), d)
 }

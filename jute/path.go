@@ -20,7 +20,8 @@ func (e *PathError) Error() string {
 // CheckPath returns nil if p is a valid path of a znode, and otherwise a *PathError. A valid path begins with a slash,
 // doesn't end with one (unless it is "/"), and has no empty, "." or ".." component. It has no character that Apache
 // refuses: control characters, surrogates, characters beyond the Basic Multilingual Plane, those of the private-use
-// area, and U+FFF0 to U+FFFF. Invalid UTF-8 is refused too, since Apache decodes it as U+FFFD.
+// area, and U+FFF0 to U+FFFF. Invalid UTF-8 is refused too, since Apache decodes it as U+FFFD. The path of a sequential
+// create may also end in a slash; check it with a digit appended.
 func CheckPath(p string) error {
 	switch {
 	case p == "":

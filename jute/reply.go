@@ -2,11 +2,16 @@ package jute
 
 import "encoding/binary"
 
-// ReplyHeader is the beginning of every frame that a server sends after the handshake.
+// ReplyHeader is the beginning of every frame that a server sends after the handshake. If Err isn't OK, the frame has
+// no record, or one to ignore.
 type ReplyHeader struct {
-	Xid  int32 // the request's, or XidNotification
-	Zxid int64 // the write's, or the last that the server had applied; in a notification the change's, or -1 if unknown
-	Err  Code
+	Xid int32 // the request's, or XidNotification
+
+	// Zxid is that of the last change that the server had applied, or of the write that it answers. A notification has the
+	// change's. Values below 1 say nothing: some refusals have them, and notifications of servers before 3.9.
+	Zxid int64
+
+	Err Code
 }
 
 // ReplyHeaderSize is the encoded size of a ReplyHeader in bytes.

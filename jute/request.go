@@ -154,7 +154,8 @@ func (r *AddWatchRequest) Append(b []byte) []byte {
 // Decode reads the record.
 func (r *AddWatchRequest) Decode(d *Decoder) { r.Path, r.Mode = d.String(), AddWatchMode(d.Int()) }
 
-// SetWatches is the record of setWatches and setWatches2, which set a client's watches again after a reconnect.
+// SetWatches is the record of setWatches and setWatches2, which set a client's watches again after a reconnect. The
+// lists must not be nil, since Apache's server fails on null. Many paths take several requests.
 type SetWatches struct {
 	RelativeZxid               int64 // the last zxid that the client has seen
 	Data, Exist, Child         []string
