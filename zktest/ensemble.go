@@ -60,7 +60,8 @@ type Ensemble struct {
 }
 
 // Start runs the servers until the test ends. When it returns, they are ready, and an ensemble has a leader. If they
-// aren't ready within two minutes, it ends the test by t.Fatal, so call it from the test's goroutine.
+// aren't ready within two minutes, it ends the test by t.Fatal, so call it from the test's goroutine. The Ensemble must
+// not be used after the test.
 func Start(t testing.TB, o Options) *Ensemble {
 	t.Helper()
 	return start(t, o)
@@ -145,8 +146,9 @@ func (e *Ensemble) ConnectTo(i int) string { return e.px[i].Address() }
 // when the server restarts, and is "" while the server is stopped.
 func (e *Ensemble) Direct(i int) string { return e.address(i) }
 
-// Leader asks the servers which of them leads and returns its number, or -1 if none says that it does. The only server
-// of an Ensemble counts as its leader.
+// Leader asks the servers which of them leads and returns its number, or -1 if none says that it does, as during an
+// election. It waits up to 5 s for each server that doesn't answer. The only server of an Ensemble counts as its
+// leader.
 func (e *Ensemble) Leader() int {
 	for i := range e.px {
 		mode := modeOf(e.address(i))
@@ -193,12 +195,13 @@ func (e *Ensemble) Cut() {
 	}
 }
 
-// Refuse(i, true) closes the client connections of server i, and each new one until Refuse(i, false). Other servers can
-// still reach it.
+// Refuse(i, true) closes the client connections of server i, and each new one until Refuse(i, false), also after a
+// restart. Other servers can still reach it.
 func (e *Ensemble) Refuse(i int, on bool) { e.px[i].Refuse(on) }
 
-// Stop stops server i in an orderly way and waits until it has ended. An error fails the test. Its sessions survive: at
-// the other servers if they have a quorum, and in its data directory. Stop does nothing if the server is stopped.
+// Stop stops server i in an orderly way and waits until it has ended. An error fails the test, but doesn't end it. The
+// sessions of its clients survive: the other servers keep them if they have a quorum, and its data directory has them
+// too. Stop does nothing if the server is stopped.
 func (e *Ensemble) Stop(i int) {
 	e.mu.Lock()
 	s := e.running[i]
@@ -212,8 +215,9 @@ func (e *Ensemble) Stop(i int) {
 	}
 }
 
-// Start starts server i again with its data directory. An error fails the test. It does nothing if the server is
-// running. It doesn't wait for a leader. Start and Stop of the same server must not be called at the same time.
+// Start starts server i again with its data directory. An error fails the test, but doesn't end it. Start does nothing
+// if the server is running. It doesn't wait for a leader; clients do. Start and Stop of the same server must not be
+// called at the same time.
 func (e *Ensemble) Start(i int) {
 	e.t.Helper()
 	e.mu.Lock()

@@ -19,8 +19,9 @@ type Proxy struct {
 	conns  map[net.Conn]struct{} // both ends of every pair
 }
 
-// NewProxy listens on a loopback port until the test ends. The proxy calls target for the server's address,
-// "host:port", at each connection, from several goroutines; "" means that there is none, and the connection is closed.
+// NewProxy listens on a loopback port until the test ends. If it can't, it ends the test by t.Fatal, so call it from
+// the test's goroutine. The proxy calls target for the server's address, "host:port", at each connection, from several
+// goroutines. If target returns "", or the server can't be reached within 5 s, the proxy closes the connection.
 func NewProxy(t testing.TB, target func() string) *Proxy {
 	t.Helper()
 	return newProxy(t, target)

@@ -11,7 +11,7 @@ import (
 )
 
 // Serve is Start for a program that isn't a test, such as an example or a demonstration. Errors that fail a test are
-// returned by Serve or, later, by Close. The caller must Close the Ensemble.
+// returned by Serve or, later, by Close. The caller must Close the Ensemble unless err is not nil.
 func Serve(o Options) (e *Ensemble, err error) {
 	p := new(program)
 	defer func() {
@@ -26,8 +26,9 @@ func Serve(o Options) (e *Ensemble, err error) {
 	return start(p, o), nil
 }
 
-// Close stops the servers that Serve started, removes their data, and returns the errors that occurred meanwhile. It
-// does nothing for an Ensemble of Start, which ends with its test.
+// Close stops the servers that Serve started, removes their data, and returns all errors that have occurred since
+// Serve. The Ensemble must not be used afterwards, but Close may be called again. It does nothing for an Ensemble of
+// Start, which ends with its test.
 func (e *Ensemble) Close() error {
 	if p, ok := e.t.(*program); ok {
 		return p.close()
