@@ -10,6 +10,9 @@ import (
 
 // A Barrier blocks all clients that wait at it as long as its znode exists. It belongs to no session: it stays when the
 // session that set it ends. Its layout is that of Curator's DistributedBarrier and kazoo's Barrier.
+//
+// Set and Remove use a Ledger in the barrier's parent, so both need the permissions to create and delete children
+// there.
 type Barrier struct {
 	c    *zk.Client
 	path string

@@ -13,12 +13,14 @@ import (
 )
 
 // A Cache is a copy of a znode, of a znode and its children, or of a whole tree, which one watch keeps up to date.
-// Reading from it sends no request. The znode need not exist.
+// Reading from it sends no request. The znode need not exist. The constructors return at once; Wait waits until the
+// cache is complete.
 //
-// It is never ahead of the ensemble, and follows with a short delay. Changes in quick succession may be seen as one.
-// While the connection is lost, the copy doesn't change. Afterwards everything is read again, in a new session if
-// necessary, and the differences become events. The cache has only znodes that this client may read. The metadata that
-// change with a znode's children (NumChildren, Cversion, Pzxid) may be stale.
+// It is never ahead of the ensemble, and follows with a short delay. Changes in quick succession may be seen as one. A
+// znode that was deleted and created again is reported as removed and added. While the connection is lost, the copy
+// doesn't change. Afterwards everything is read again, in a new session if necessary, and the differences become
+// events. The cache has only znodes that this client may read. The metadata that change with a znode's children
+// (NumChildren, Cversion, Pzxid) may be stale.
 //
 // It keeps everything in memory, without a limit. It needs servers with persistent watches (3.6 or later). Several
 // goroutines may use it at once, also several iterators of Events.
@@ -40,8 +42,7 @@ type Cache struct {
 // depthAll is deeper than any path.
 const depthAll = 1 << 30
 
-// NewNodeCache follows the znode at path. It returns at once; Wait waits until the znode is read. The caller must Close
-// the Cache.
+// NewNodeCache follows the znode at path. The caller must Close the Cache.
 func NewNodeCache(sessions *zk.Sessions, path string) *Cache { return newCache(sessions, path, 0) }
 
 // NewChildrenCache follows the znode at path and its children. The caller must Close the Cache.
@@ -62,8 +63,8 @@ func newCache(sessions *zk.Sessions, root string, depth int) *Cache {
 	return k
 }
 
-// Get returns the znode at path, which is absolute (relative only to the client's chroot), and whether the cache has
-// it. Before Wait returns, znodes may be missing. The caller must not change the data.
+// Get returns the znode at path, and whether the cache has it. path is the same as in the client's calls, not relative
+// to the cache's znode. Before Wait returns, znodes may be missing. The caller must not change the data.
 func (k *Cache) Get(path string) (zk.Node, bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -86,8 +87,9 @@ func (k *Cache) Len() int {
 }
 
 // Wait waits until the cache is complete, at the beginning or after a loss of the connection. It fails when ctx ends.
-// It fails with zk.ErrClosed if the cache or its zk.Sessions is closed, and with the server's error if the cache has
-// ended because the server refused a request.
+// It fails with zk.ErrClosed if the cache or its zk.Sessions is closed, and with the error that has ended the cache,
+// such as that of an invalid path or of a server without persistent watches, or zk.ErrReplyTooLarge for a znode larger
+// than zk.Options.MaxResponseBytes.
 func (k *Cache) Wait(ctx context.Context) error {
 	for {
 		k.mu.RLock()
@@ -104,7 +106,8 @@ func (k *Cache) Wait(ctx context.Context) error {
 	}
 }
 
-// Close ends the cache. Its content can still be read. Close is idempotent.
+// Close ends the cache, and the iterators of Events with zk.ErrClosed. Its content can still be read. Close is
+// idempotent.
 func (k *Cache) Close() {
 	k.stop()
 	<-k.done

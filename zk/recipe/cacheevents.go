@@ -58,9 +58,10 @@ type feed struct {
 	ready chan struct{} // holds a token if there may be something to read
 }
 
-// Events returns an iterator over the events of the cache. It begins with the present content as CacheAdded, parents
-// first, then CacheFresh if the cache is complete. It ends with an error: that of ctx, or the reason why the cache
-// ended. A slow reader never blocks the cache: with more than 4,096 unread events it gets a CacheReset.
+// Events returns an iterator over the events of the cache. Each loop over it begins with the present content as
+// CacheAdded, parents first, then CacheFresh if the cache is complete. It ends with an error: that of ctx, or the
+// reason why the cache ended. A slow reader never blocks the cache: with more than 4,096 unread events it gets a
+// CacheReset.
 func (k *Cache) Events(ctx context.Context) iter.Seq2[CacheEvent, error] {
 	return func(yield func(CacheEvent, error) bool) {
 		f := &feed{ready: make(chan struct{}, 1)}

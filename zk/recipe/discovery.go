@@ -25,7 +25,7 @@ type Instance struct {
 	Payload json.RawMessage `json:"payload"`
 
 	RegisteredMs int64           `json:"registrationTimeUTC"` // ms since 1970; set by Register if 0
-	Type         string          `json:"serviceType"`         // DYNAMIC if empty: the instance ends with its session
+	Type         string          `json:"serviceType"`         // for Curator; Register's znode is ephemeral whatever it is
 	URISpec      json.RawMessage `json:"uriSpec"`             // Curator's template of the URI, or nil
 
 	// Disabled asks clients not to use the instance although it is registered.
@@ -72,7 +72,8 @@ func NewDiscovery(sessions *zk.Sessions, path string, opt Options) *Discovery {
 
 // Register keeps an instance registered, in each new session too, until the returned Ephemeral is closed. It doesn't
 // wait; Ephemeral.Wait does. It fails if the instance has no name, if its name or id has a slash, or if it has no JSON
-// form.
+// form. To change the instance later, pass its JSON form to Ephemeral.SetData; ID, RegisteredMs and Type must be set in
+// it, since Register sets them in a copy of i only.
 func (d *Discovery) Register(i Instance) (*Ephemeral, error) {
 	if i.Name == "" || strings.Contains(i.Name+i.ID, "/") {
 		return nil, fmt.Errorf("recipe: register %q, id %q: a service needs a name, and neither may have a slash", i.Name,
@@ -94,8 +95,8 @@ func (d *Discovery) Register(i Instance) (*Ephemeral, error) {
 	return NewEphemeral(d.sessions, join(join(d.path, i.Name), i.ID), Options{Data: data, ACL: d.opt.ACL}), nil
 }
 
-// Names returns the names of the services whose directories exist, sorted. These are the services that have had an
-// instance and weren't removed since.
+// Names returns the names of the services whose directories exist, sorted. A service whose last instance is gone stays
+// listed until its directory is removed. Names returns none if the discovery's path doesn't exist.
 func (d *Discovery) Names(ctx context.Context) ([]string, error) {
 	c, err := d.sessions.Client(ctx)
 	if err != nil {
@@ -110,7 +111,8 @@ func (d *Discovery) Names(ctx context.Context) ([]string, error) {
 }
 
 // Instances requests a service's instances from the ensemble, in the order of their ids and including disabled ones. It
-// omits data that aren't an Instance. For frequent use a Provider is cheaper.
+// takes a request for each. It omits data that aren't an Instance. It returns none, and no error, if there is no such
+// service. For frequent use a Provider is cheaper.
 func (d *Discovery) Instances(ctx context.Context, name string) ([]Instance, error) {
 	c, err := d.sessions.Client(ctx)
 	if err != nil {
@@ -171,7 +173,7 @@ func (d *Discovery) Provider(name string) *Provider {
 // Wait waits until the instances are known. It fails as Cache.Wait does.
 func (p *Provider) Wait(ctx context.Context) error { return p.cache.Wait(ctx) }
 
-// All returns the instances that aren't disabled, in the order of their ids.
+// All returns the instances that aren't disabled, in the order of their ids. Each call parses all instances.
 func (p *Provider) All() []Instance {
 	data := map[string][]byte{}
 	for path, node := range p.cache.Snapshot() {
@@ -182,7 +184,8 @@ func (p *Provider) All() []Instance {
 	return slices.DeleteFunc(instancesOf(data), func(i Instance) bool { return i.Disabled })
 }
 
-// Next returns the instances that aren't disabled one after another, round robin. ok is false if there is none.
+// Next returns the instances that aren't disabled one after another, round robin. ok is false if there is none. It
+// parses all instances, as All does.
 func (p *Provider) Next() (i Instance, ok bool) {
 	all := p.All()
 	if len(all) == 0 {

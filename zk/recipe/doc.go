@@ -24,8 +24,8 @@
 //
 // # Sessions
 //
-// Locks, barriers, queues and values take a [zk.Client], which is one session. Several goroutines may use any of them
-// at once, except for a [DoubleBarrier]. When the session has expired, they fail, and nothing that depended on it is
+// Several goroutines may use any recipe at once, except for a [DoubleBarrier]. Locks, barriers, queues and values take
+// a [zk.Client], which is one session. When the session has expired, they fail, and nothing that depended on it is
 // left. Recipes that live as long as the process (Election, Latch, Ephemeral, Group, Discovery, the caches) take a
 // [zk.Sessions], and continue with the next session by themselves. All users of a zk.Sessions share its session:
 //
@@ -38,6 +38,8 @@
 //		return work(ctx, held.Token()) // until ctx ends
 //	})
 //
+// Constructors don't check a path: an invalid one fails the first call, or Wait.
+//
 // # Failures
 //
 // The connection is lost. The client can't know whether the session continues or the ensemble has expired it. A holder
@@ -49,9 +51,10 @@
 // lead with the same token, caches read everything again and report the differences.
 //
 // The session expires. Locks, leases and leadership are lost ([ErrLost]) and go to the next participant; memberships
-// and claims are gone. Calls fail with [zk.ErrSessionExpired]. Recipes on a zk.Sessions start again in the next
-// session. If a Ledger's commit lost its reply before the session expired, its outcome can't be found out;
-// [zk.MaybeApplied] holds for its error.
+// and claims are gone. Calls fail with [zk.ErrSessionExpired]. If the program closes the client or the zk.Sessions, the
+// same is lost, and the error is [zk.ErrClosed]. Recipes on a zk.Sessions start again in the next session. If a
+// Ledger's commit lost its reply before the session expired, its outcome can't be found out; [zk.MaybeApplied] holds
+// for its error.
 //
 // A context ends. The call returns at once with the context's error or its cause. The znode of a waiter or a claim is
 // deleted in the background as soon as the ensemble can be reached, or with the session. What a Ledger commits isn't
@@ -77,7 +80,14 @@
 //
 // Directories are created as needed, as containers, which the server removes once they have been used and are empty.
 // Those of queues are persistent, so that the numbers of items never restart. The ledgers of a Queue, Value or Counter
-// are in a directory beside it, whose name ends with "-ledgers".
+// are in a directory beside it, whose name ends with "-ledgers". That of a Barrier is in the barrier's parent, for the
+// time of a call.
+//
+// # Reading
+//
+// Value.Get, Counter.Get, Queue.Len, Barrier.Wait and the calls that list participants, members or instances read from
+// the connected server, which may be behind. To see all earlier changes, call zk.Client.Sync first. They wait for a
+// connection. If a reply is lost, Barrier.Wait asks again, and the others do so as zk.Options.Retry says.
 //
 // # Load
 //

@@ -31,13 +31,13 @@ type DoubleBarrier struct {
 const ready = "ready"
 
 // NewDoubleBarrier returns a member of the barrier at path, which opens when the given number of members have entered.
-// More may enter afterwards.
+// All must give the same number. More members may enter afterwards. It sends no request.
 func NewDoubleBarrier(c *zk.Client, path string, members int, opt Options) *DoubleBarrier {
 	return &DoubleBarrier{c: c, path: path, members: members, opt: opt}
 }
 
 // Enter waits until all members have entered. If it fails, for example because ctx has ended, this client isn't a
-// member.
+// member and may call Enter again.
 func (b *DoubleBarrier) Enter(ctx context.Context) error {
 	b.mine, b.opened = newUUID(), 0
 	err := b.enter(ctx)

@@ -30,11 +30,13 @@ func NewElection(sessions *zk.Sessions, path string, opt Options) *Election {
 // Run takes part in the election and calls lead when this client leads. lead must return soon after its context has
 // ended, since another client may lead then. The context ends when ctx ends, and with the cause ErrSuspended or ErrLost
 // when it is uncertain whether this client still leads. In the uncertain case, Run waits for lead to return, ignores
-// its error, and calls lead again when this client leads.
+// its error, and calls lead again when this client leads. The same happens, with the cause ErrReleased, if lead calls
+// held.Unlock; the next leader is then another candidate, if there is one.
 //
 // When lead returns before its context has ended, or after ctx has ended, Run resigns and returns lead's error. To lead
 // again, call Run again. While this client doesn't lead, Run returns an error when ctx ends, when the zk.Sessions is
-// closed, and when the server refuses a request that Run needs. Each concurrent Run is a candidate of its own.
+// closed or can't open a session, and when the server refuses a request that Run needs. Each concurrent Run is a
+// candidate of its own.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, held *Held) error) error {
 	for {
 		var held *Held
@@ -85,12 +87,13 @@ func resign(ctx context.Context, held *Held) {
 // ErrNoLeader says that there is no leader at the moment.
 var ErrNoLeader = errors.New("nobody leads")
 
-// Leader returns the candidate that leads, or ErrNoLeader. The answer may already be out of date.
+// Leader returns the candidate that leads, or ErrNoLeader. The answer may already be out of date. It takes a request
+// for each candidate, as Candidates does.
 func (e *Election) Leader(ctx context.Context) (Participant, error) {
 	return first(e.Candidates(ctx))
 }
 
-// Candidates returns the leader, if there is one, and then its successors in order.
+// Candidates returns the leader, if there is one, and then its successors in order. It takes a request for each.
 func (e *Election) Candidates(ctx context.Context) ([]Participant, error) {
 	c, err := e.sessions.Client(ctx)
 	if err != nil {

@@ -11,11 +11,13 @@ import (
 )
 
 // An Ephemeral keeps an ephemeral znode in existence from NewEphemeral to Close. It creates the znode again in each new
-// session, and when another client deletes it. It corresponds to Curator's PersistentNode in ephemeral mode.
+// session, and when another client deletes it. It doesn't undo another client's change of the data. It corresponds to
+// Curator's PersistentNode in ephemeral mode.
 //
 // While the connection is lost the znode stays, until the session expires; then it is gone until the next session
-// begins. If another session has a znode of this name, the Ephemeral waits until that znode is gone. That may be an
-// earlier session of the same process that hasn't expired yet.
+// begins. If there is another znode of this name, the Ephemeral waits until that one is gone: a persistent one, or one
+// of another session, such as an earlier one of the same process that hasn't expired yet. Two Ephemerals of one
+// zk.Sessions must not have the same path.
 type Ephemeral struct {
 	sessions *zk.Sessions
 	path     string
@@ -183,8 +185,8 @@ func (e *Ephemeral) SetData(data []byte) {
 }
 
 // Wait waits until the znode exists, and returns its czxid, at once if it exists. It fails when ctx ends. It fails with
-// zk.ErrClosed if e or its zk.Sessions is closed, and with the server's error if e has ended because the server refused
-// a request.
+// zk.ErrClosed if e or its zk.Sessions is closed, and with the error that has ended e, such as zk.ErrNoAuth,
+// zk.ErrRequestTooLarge or that of an invalid path.
 func (e *Ephemeral) Wait(ctx context.Context) (int64, error) {
 	for {
 		e.mu.Lock()
@@ -204,8 +206,8 @@ func (e *Ephemeral) Wait(ctx context.Context) (int64, error) {
 // Path returns the path of the znode.
 func (e *Ephemeral) Path() string { return e.path }
 
-// Close deletes the znode. It waits until the znode is deleted, up to five seconds; afterwards the znode goes with the
-// session. It is idempotent.
+// Close deletes the znode. It waits until the znode is deleted, up to five seconds. A znode that is still there then
+// goes with the session at the latest. It is idempotent.
 func (e *Ephemeral) Close() {
 	e.stop()
 	<-e.done

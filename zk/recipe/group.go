@@ -23,7 +23,7 @@ func JoinGroup(sessions *zk.Sessions, path, id string, opt Options) *Group {
 	return &Group{NewEphemeral(sessions, join(path, id), opt), NewChildrenCache(sessions, path)}
 }
 
-// Self returns this client's membership.
+// Self returns this client's membership; its SetData replaces this member's data.
 func (g *Group) Self() *Ephemeral { return g.self }
 
 // Wait waits until this client is a member and the other members are known. It fails as Ephemeral.Wait and Cache.Wait
@@ -51,7 +51,7 @@ func (g *Group) Members() map[string][]byte {
 // closes it.
 func (g *Group) View() *Cache { return g.view }
 
-// Close leaves the group. It is idempotent.
+// Close leaves the group. It waits as Ephemeral.Close does. Members can still be called. It is idempotent.
 func (g *Group) Close() {
 	g.self.Close()
 	g.view.Close()

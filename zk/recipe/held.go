@@ -57,7 +57,7 @@ func (h *Held) Client() *zk.Client { return h.c }
 func (h *Held) Guard() zk.MultiOp { return zk.CheckOp(h.path, zk.AnyVersion) }
 
 // Context returns a context for the work under the lock. It has the values of the context with which the lock was
-// acquired. It ends with one of the causes
+// acquired, but doesn't end with it. It ends with one of the causes
 //
 //	ErrSuspended  when the connection is lost
 //	ErrLost       when the session has ended or the lock's znode was deleted

@@ -94,8 +94,8 @@ func (l *Latch) Leading() *Held {
 }
 
 // Wait waits until this client leads, and returns at once if it does. It fails when ctx ends. It fails with
-// zk.ErrClosed if the latch or its zk.Sessions is closed, and with the server's error if the latch has ended because
-// the server refused a request.
+// zk.ErrClosed if the latch or its zk.Sessions is closed, and with the error that has ended the latch, such as
+// zk.ErrNoAuth or that of an invalid path.
 func (l *Latch) Wait(ctx context.Context) (*Held, error) {
 	for {
 		l.mu.Lock()
@@ -112,12 +112,13 @@ func (l *Latch) Wait(ctx context.Context) (*Held, error) {
 	}
 }
 
-// Leader returns the candidate that leads, or ErrNoLeader. The answer may already be out of date.
+// Leader returns the candidate that leads, or ErrNoLeader. The answer may already be out of date. It takes a request
+// for each candidate, as Candidates does.
 func (l *Latch) Leader(ctx context.Context) (Participant, error) {
 	return first(l.Candidates(ctx))
 }
 
-// Candidates returns the leader, if there is one, and then its successors in order.
+// Candidates returns the leader, if there is one, and then its successors in order. It takes a request for each.
 func (l *Latch) Candidates(ctx context.Context) ([]Participant, error) {
 	c, err := l.sessions.Client(ctx)
 	if err != nil {
@@ -126,8 +127,8 @@ func (l *Latch) Candidates(ctx context.Context) ([]Participant, error) {
 	return l.line(c).participants(ctx)
 }
 
-// Close resigns and leaves the election. It waits for the ensemble to delete the znode, up to five seconds. It is
-// idempotent.
+// Close resigns and leaves the election. If this client leads, Close waits for the ensemble to delete the znode, up to
+// five seconds; otherwise the znode is deleted in the background. It is idempotent.
 func (l *Latch) Close() {
 	l.stop()
 	<-l.done

@@ -12,9 +12,9 @@ import (
 // only report that it may have been applied; a Ledger finds out.
 //
 // It has an ephemeral znode of its own. It adds to each transaction a change of this znode, conditional on its version,
-// so the version tells how many transactions have been applied. A commit costs one request, as a Multi does; it costs
-// more only after a lost reply. Several goroutines may use a Ledger; their commits run one after another. Use several
-// Ledgers to commit in parallel.
+// so the version tells how many transactions have been applied. A commit costs one request, as a Multi does; only the
+// first, and one whose reply was lost, cost more. Several goroutines may use a Ledger; their commits run one after
+// another. Use several Ledgers to commit in parallel.
 //
 // While the connection is lost, a commit waits. If ctx or the session ends before the outcome is known, zk.MaybeApplied
 // holds for the error.
@@ -29,16 +29,17 @@ type Ledger struct {
 	unsure  bool          // the outcome of a commit is unknown
 }
 
-// NewLedger returns a ledger whose znode is in dir, which Commit creates if it is missing. It sends no request.
+// NewLedger returns a ledger whose znode is a child of dir. The first Commit creates it, and dir if it is missing.
+// NewLedger sends no request.
 func NewLedger(c *zk.Client, dir string, opt Options) *Ledger {
 	l := &Ledger{c: c, dir: dir, opt: opt, turn: make(chan struct{}, 1)}
 	l.turn <- struct{}{}
 	return l
 }
 
-// Commit applies all operations or none. If one is refused, err wraps a *zk.MultiError that names it by its index in
-// ops, and nothing was applied. If a reply was lost and the operations turn out to be applied, results and err are nil,
-// since the results were lost with the reply.
+// Commit applies all operations or none. They are those of zk.Client.Multi. If one is refused, err wraps a
+// *zk.MultiError that names it by its index in ops, and nothing was applied. If a reply was lost and the operations
+// turn out to be applied, results and err are nil, since the results were lost with the reply.
 func (l *Ledger) Commit(ctx context.Context, ops ...zk.MultiOp) ([]zk.MultiResult, error) {
 	return l.commitOrUndo(ctx, nil, ops...)
 }

@@ -24,8 +24,12 @@ const itemPrefix = "queue-"
 //
 // Its layout is that of Curator's DistributedQueue, for Take without a lockPath and for Claim with one.
 //
-// When the connection is lost, Put, Take and Claim wait for another. When the session expires, they fail. If
-// zk.MaybeApplied holds for the error, it can't be found out whether the items were put or taken.
+// When the connection is lost, Put, Take and Claim wait for another. When ctx or the session ends, they fail. If
+// zk.MaybeApplied holds for the error, Put may have put the items, and Take may have removed an item, which is then
+// lost.
+//
+// Take and Claim list the whole queue with one request, Claim each time, Take once it has tried every item of its last
+// list. The list must fit into zk.Options.MaxResponseBytes, which by default has room for two million items.
 type Queue struct {
 	// ClaimPath is the directory of the claims, which Curator calls the lockPath. NewQueue sets it to the queue's path
 	// with "-claims" appended. A program may change it before it uses the queue, the same way for all consumers.
@@ -85,7 +89,8 @@ func (q *Queue) Len(ctx context.Context) (int, error) {
 	return int(stat.NumChildren), err
 }
 
-// Take waits for an item until ctx or the session ends, removes it, and returns all items of its Put.
+// Take waits for an item until ctx or the session ends, removes it, and returns all items of its Put. Data that Put
+// hasn't written, such as those of a znode made by hand, are one item.
 func (q *Queue) Take(ctx context.Context) ([][]byte, error) {
 	for {
 		name, err := q.next(ctx, false)
@@ -117,7 +122,8 @@ func (q *Queue) take(ctx context.Context, path string) ([]byte, error) {
 	}
 }
 
-// A Claim is an item that no other consumer gets while the session lasts.
+// A Claim is an item that no other consumer gets while the session lasts. When the session has ended, Done and Return
+// report it; to notice it earlier, use zk.Client.States.
 type Claim struct {
 	Items [][]byte // all items of one Put
 
@@ -198,7 +204,8 @@ func (q *Queue) get(ctx context.Context, path string) ([]byte, zk.Stat, error) {
 
 // Done removes the item from the queue when the work on it is finished. If the claim is gone, because the session has
 // expired or another client has deleted it, Done fails with zk.ErrNoNode or the session's error and changes nothing:
-// another consumer has the item or will get it.
+// another consumer has the item or will get it. If zk.MaybeApplied holds for an error, the item may have been removed;
+// another Done then fails with zk.ErrNoNode. After other errors Done may be called again.
 func (k *Claim) Done(ctx context.Context) error {
 	if err := k.check(ctx, "finish"); err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 var rwMarks = marks{exclusive: []string{"__WRIT__", "__lock__"}, shared: []string{"__READ__", "__rlock__"}}
 
 // An RWLock is held by any number of readers or by one writer. It is granted in the order of the requests: a reader
-// waits for writers that asked before it, so neither side starves. It is not reentrant, and a reader must unlock before
-// it can become a writer.
+// waits for writers that asked before it, so neither side starves. It is not reentrant: locking either side again
+// before Unlock may deadlock, and a reader that locks the writer's side waits for itself.
 //
 // Its layout is that of Curator's InterProcessReadWriteLock. To share it, make kazoo's WriteLock with
 // extra_lock_patterns=["__WRIT__", "__READ__"] and its ReadLock with ["__WRIT__"]. See Mutex and Held for lost
@@ -36,7 +36,8 @@ func (l *RWLock) Reader() *Side { return &l.read }
 // Writer returns the exclusive side.
 func (l *RWLock) Writer() *Side { return &l.write }
 
-// Participants returns the readers and writers that hold the lock or wait for it, in the order of their requests.
+// Participants returns the readers and writers that hold the lock or wait for it, in the order of their requests. It
+// takes a request for each.
 func (l *RWLock) Participants(ctx context.Context) ([]Participant, error) {
 	return l.read.line.participants(ctx)
 }
@@ -44,7 +45,8 @@ func (l *RWLock) Participants(ctx context.Context) ([]Participant, error) {
 // Lock waits for this side until ctx or the session ends.
 func (s *Side) Lock(ctx context.Context) (*Held, error) { return s.line.lock(ctx, true) }
 
-// TryLock acquires this side if it needn't wait for another client, and otherwise fails with ErrTaken.
+// TryLock acquires this side if it needn't wait for another client, and otherwise fails with ErrTaken. It waits for a
+// connection.
 func (s *Side) TryLock(ctx context.Context) (*Held, error) { return s.line.lock(ctx, false) }
 
 // Path returns the path of the lock's directory.

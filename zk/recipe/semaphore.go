@@ -24,8 +24,8 @@ type Semaphore struct {
 	entry *Mutex
 }
 
-// NewSemaphore returns the semaphore at path with max leases, which must be at least 1: otherwise Acquire waits in
-// vain. It sends no request.
+// NewSemaphore returns the semaphore at path with max leases. max must be at least 1; with less, Acquire waits until
+// ctx or the session ends. It sends no request.
 func NewSemaphore(c *zk.Client, path string, max int, opt Options) *Semaphore {
 	return &Semaphore{c: c, path: path, max: max, opt: opt, entry: NewMutex(c, join(path, "locks"), Options{ACL: opt.ACL})}
 }
@@ -85,6 +85,7 @@ func (s *Semaphore) await(ctx context.Context, dir, mine string) error {
 }
 
 // Leases returns the holders of leases, and at most one client that waits for its lease, in the order of their tokens.
+// It takes a request for each.
 func (s *Semaphore) Leases(ctx context.Context) ([]Participant, error) {
 	l := line{c: s.c, dir: join(s.path, "leases"), marks: marks{exclusive: []string{"lease-"}}}
 	return l.participants(ctx)

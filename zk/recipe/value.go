@@ -38,7 +38,8 @@ func (v *Value) Get(ctx context.Context) ([]byte, int32, error) {
 }
 
 // CompareAndSet replaces the value if its version is still the one that Get returned. With VersionNone it creates the
-// znode. It fails with zk.ErrBadVersion if another client was faster.
+// znode. The new version is the next number, 0 for a new znode. It fails with zk.ErrBadVersion if another client was
+// faster.
 func (v *Value) CompareAndSet(ctx context.Context, version int32, data []byte) error {
 	if version != VersionNone {
 		_, err := v.ledger.Commit(ctx, zk.SetOp(v.path, data, version))
@@ -98,7 +99,8 @@ func (v *Value) Update(ctx context.Context, change func(old []byte) ([]byte, err
 	}
 }
 
-// Close deletes the znode of the changes' ledger, as the end of the session does. The value stays.
+// Close deletes the znode of the changes' ledger, as the end of the session does. The value stays, and v may be used
+// again.
 func (v *Value) Close(ctx context.Context) error { return v.ledger.Close(ctx) }
 
 // A Counter is a number that several clients change. It is stored in 8 bytes, big endian, as in Curator's
@@ -121,7 +123,8 @@ func (n *Counter) Get(ctx context.Context) (int64, error) {
 	return n.decode(data)
 }
 
-// Add adds delta, which may be negative, and returns the sum. Overflow wraps around as for an int64.
+// Add adds delta, which may be negative, and returns the sum. It waits as Value.Update does if other clients are
+// faster. Overflow wraps around as for an int64.
 func (n *Counter) Add(ctx context.Context, delta int64) (int64, error) {
 	var sum int64
 	_, err := n.value.Update(ctx, func(old []byte) ([]byte, error) {
@@ -132,12 +135,13 @@ func (n *Counter) Add(ctx context.Context, delta int64) (int64, error) {
 	return sum, err
 }
 
-// Set replaces the number.
+// Set replaces the number whatever it is, and creates the znode if it is missing.
 func (n *Counter) Set(ctx context.Context, number int64) error {
 	return n.value.Set(ctx, binary.BigEndian.AppendUint64(nil, uint64(number)))
 }
 
-// Close deletes the znode of the changes' ledger, as the end of the session does. The number stays.
+// Close deletes the znode of the changes' ledger, as the end of the session does. The number stays, and n may be used
+// again.
 func (n *Counter) Close(ctx context.Context) error { return n.value.Close(ctx) }
 
 func (n *Counter) decode(data []byte) (int64, error) {
