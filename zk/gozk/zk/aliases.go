@@ -142,7 +142,7 @@ type Stat struct {
 	Pzxid          int64 // of the last change of its children
 }
 
-// An ACL is one entry of an access control list.
+// An ACL is one entry of an access control list. Calls with an empty list fail with ErrInvalidACL.
 type ACL struct {
 	Perms  int32
 	Scheme string
@@ -161,7 +161,7 @@ func DigestACL(perms int32, user, password string) []ACL {
 	return []ACL{{Perms: perms, Scheme: "digest", ID: user + ":" + base64.StdEncoding.EncodeToString(hash[:])}}
 }
 
-// FormatServers returns servers, with DefaultPort added to those without a port.
+// FormatServers returns servers, with DefaultPort added to those without a port. An IPv6 address must have its port.
 func FormatServers(servers []string) []string {
 	full := make([]string, len(servers))
 	for i, server := range servers {

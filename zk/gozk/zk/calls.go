@@ -50,10 +50,11 @@ func readWatched[T any](c *Conn, path string,
 	return read, statOf(stat, nil), c.watching(client, w), nil
 }
 
-// Get returns a znode's data and metadata.
+// Get returns a znode's data and metadata. If a call fails, its metadata are nil or zero.
 func (c *Conn) Get(path string) ([]byte, *Stat, error) { return read(c, path, (*zooid.Client).Get) }
 
-// GetW is like Get and also returns a channel that gets one Event when the data change or the znode is deleted.
+// GetW is like Get and also returns a channel that gets one Event when the data change or the znode is deleted. If GetW
+// fails, for example because there is no znode, no watch is set and the channel is nil.
 func (c *Conn) GetW(path string) ([]byte, *Stat, <-chan Event, error) {
 	return readWatched(c, path, (*zooid.Client).GetW)
 }
@@ -68,7 +69,7 @@ func (c *Conn) Children(path string) ([]string, *Stat, error) {
 }
 
 // ChildrenW is like Children and also returns a channel that gets one Event when a child is created or deleted, or the
-// znode is deleted.
+// znode is deleted. If ChildrenW fails, no watch is set and the channel is nil.
 func (c *Conn) ChildrenW(path string) ([]string, *Stat, <-chan Event, error) {
 	names, stat, events, err := readWatched(c, path, (*zooid.Client).ChildrenW)
 	if err == nil && names == nil {
@@ -77,7 +78,7 @@ func (c *Conn) ChildrenW(path string) ([]string, *Stat, <-chan Event, error) {
 	return names, stat, events, err
 }
 
-// Exists reports whether the znode at path exists, and returns its metadata.
+// Exists reports whether the znode at path exists, and returns its metadata, zero if it doesn't exist.
 func (c *Conn) Exists(path string) (bool, *Stat, error) {
 	return read(c, path, func(c *zooid.Client, ctx context.Context, path string) (bool, zooid.Stat, error) {
 		stat, ok, err := c.Exists(ctx, path)
@@ -86,7 +87,7 @@ func (c *Conn) Exists(path string) (bool, *Stat, error) {
 }
 
 // ExistsW is like Exists and also returns a channel that gets one Event when the znode is created or deleted or its
-// data change.
+// data change. If ExistsW fails, no watch is set and the channel is nil.
 func (c *Conn) ExistsW(path string) (bool, *Stat, <-chan Event, error) {
 	exists := func(c *zooid.Client, ctx context.Context, path string) (bool, zooid.Stat, *zooid.Watch, error) {
 		stat, ok, w, err := c.ExistsW(ctx, path)
@@ -213,7 +214,8 @@ func (c *Conn) CreateContainer(path string, data []byte, flag int32, acl []ACL) 
 }
 
 // CreateTTL makes a znode that the server deletes once it has had no children and its data haven't changed for ttl,
-// which is sent in whole milliseconds. flag must be a flag with a TTL.
+// which is sent in whole milliseconds, from 1 ms to about 34 years. flag must be a flag with a TTL. Servers without
+// extendedTypesEnabled refuse it.
 func (c *Conn) CreateTTL(path string, data []byte, flag int32, acl []ACL, ttl time.Duration) (string, error) {
 	mode, err := modeOf(flag, path)
 	if err != nil {
@@ -234,7 +236,8 @@ func (c *Conn) CreateTTL(path string, data []byte, flag int32, acl []ACL, ttl ti
 const protectedTries = 3
 
 // CreateProtectedEphemeralSequential makes an ephemeral sequential znode with a unique prefix in its name. If the
-// connection is lost before the reply, it finds the znode by the prefix.
+// connection is lost before the reply, it finds the znode by the prefix. If the session expires before the reply, it
+// tries again in the next one, three times in all.
 func (c *Conn) CreateProtectedEphemeralSequential(path string, data []byte, acl []ACL) (string, error) {
 	if !validPath(path, zooid.ModeEphemeralSequential) {
 		return "", ErrInvalidPath
@@ -262,14 +265,14 @@ func validPath(path string, mode zooid.CreateMode) bool {
 	return jute.CheckPath(path) == nil
 }
 
-// IncrementalReconfig adds servers, which have the form of the configuration file, and removes others by their ids. It
-// fails unless the ensemble's configuration has the version. -1 matches every version. It returns the metadata of the
-// new configuration.
+// IncrementalReconfig adds the servers joining, such as "server.4=10.0.0.4:2888:3888;2181", and removes those with the
+// ids leaving, such as "3". It fails unless the ensemble's configuration has the version. -1 matches every version. It
+// returns the metadata of the new configuration.
 func (c *Conn) IncrementalReconfig(joining, leaving []string, version int64) (*Stat, error) {
 	return c.reconfig(zooid.Reconfig{Joining: joining, Leaving: leaving, FromConfig: &version})
 }
 
-// Reconfig replaces the ensemble's servers; see IncrementalReconfig.
+// Reconfig replaces the ensemble's servers by members; see IncrementalReconfig.
 func (c *Conn) Reconfig(members []string, version int64) (*Stat, error) {
 	return c.reconfig(zooid.Reconfig{Members: members, FromConfig: &version})
 }

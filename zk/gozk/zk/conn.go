@@ -96,7 +96,8 @@ func WithLogger(logger Logger) connOption { return func(c *Conn) { c.logger = lo
 // WithLogInfo sets whether informational lines are logged. The default is true.
 func WithLogInfo(logInfo bool) connOption { return func(c *Conn) { c.chatty = logInfo } }
 
-// WithEventCallback makes the Conn call cb with each Event. cb must not block; a Close in cb takes three seconds.
+// WithEventCallback makes the Conn call cb with each Event. cb must not block, so it must not call methods that send a
+// request; a Close in cb takes three seconds.
 func WithEventCallback(cb EventCallback) connOption { return func(c *Conn) { c.callback = cb } }
 
 // WithMaxBufferSize bounds servers' replies, in bytes; a larger one closes the connection. 0 or less means no bound,
@@ -105,7 +106,8 @@ func WithMaxBufferSize(maxBufferSize int) connOption {
 	return func(c *Conn) { c.readMax = maxBufferSize }
 }
 
-// WithMaxConnBufferSize bounds requests, in bytes; larger ones fail with ErrShortBuffer. The default is 1.5 MiB.
+// WithMaxConnBufferSize bounds requests, in bytes; larger ones fail with ErrShortBuffer. The default is 1.5 MiB; 0 or
+// less lets no request through.
 func WithMaxConnBufferSize(maxBufferSize int) connOption {
 	return func(c *Conn) { c.writeMax = maxBufferSize }
 }
@@ -117,9 +119,9 @@ func ConnectWithDialer(servers []string, sessionTimeout time.Duration, dialer Di
 
 // Connect starts a Conn and returns without waiting for a connection. The Conn connects in the background, and calls
 // wait until it has. Connect resolves the servers' names, for at most three seconds by default, and fails if one can't
-// be resolved. A server without a port gets DefaultPort. The channel holds six Events; it gets each one unless it is
-// full, and is closed when the Conn has ended. sessionTimeout is sent in whole milliseconds, at least 1. The caller
-// must Close the Conn.
+// be resolved or there are none. A server without a port gets DefaultPort. The channel holds six Events; it gets each
+// one unless it is full, and is closed when the Conn has ended. sessionTimeout is sent in whole milliseconds, at least
+// 1; Connect fails with more than 2^31-1. The server limits it to its own bounds. The caller must Close the Conn.
 func Connect(servers []string, sessionTimeout time.Duration, options ...connOption) (*Conn, <-chan Event, error) {
 	if len(servers) == 0 {
 		return nil, nil, errors.New("zk: server list must not be empty")
@@ -184,8 +186,8 @@ func (c *Conn) current() (*zooid.Client, context.Context, error) {
 	return c.client, c.round, nil
 }
 
-// Close ends the session and the Conn. It waits for the server, but at most three seconds. Later calls fail with
-// ErrConnectionClosed. It is idempotent.
+// Close ends the session and the Conn. It waits for the server, but at most three seconds. Calls that still wait for a
+// reply get it or fail with ErrConnectionClosed; later calls fail with it. It is idempotent.
 func (c *Conn) Close() {
 	c.mu.Lock()
 	client := c.client
@@ -205,7 +207,7 @@ func (c *Conn) Close() {
 	}
 }
 
-// State returns the state of the Conn.
+// State returns the state of the Conn, StateDisconnected at first.
 func (c *Conn) State() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,9 +12,10 @@
 // Calls wait for a connection. They fail with [ErrConnectionClosed] when the connection is lost before the reply,
 // whether or not the server has carried out the request, and with [ErrNoServer] when no server can be reached. A
 // watch's channel gets one event and is closed: the event watched for, or an [EventNotWatching] with the reason when
-// the session ends. The event is in the channel before any later call returns that shows the change. The channel of
-// [Connect] gets events in order, but loses those that don't fit into it; an [EventCallback] gets all. After the
-// session has expired, the Conn opens another one by itself, with the credentials of AddAuth.
+// the session ends. Watches outlive a lost connection. The event is in the channel before any later call returns that
+// shows the change. The channel of [Connect] gets events in order, but loses those that don't fit into it; an
+// [EventCallback] gets all. After the session has expired, the Conn opens another one by itself, with the credentials
+// of AddAuth.
 //
 // # What is different
 //

@@ -32,7 +32,7 @@ var (
 	ErrNotEmpty                = errors.New("zk: node has children")
 	ErrSessionExpired          = errors.New("zk: session has been expired by the server")
 	ErrInvalidACL              = errors.New("zk: invalid ACL specified")
-	ErrInvalidFlags            = errors.New("zk: invalid flags specified")
+	ErrInvalidFlags            = errors.New("zk: invalid flags specified") // for a flag of another method
 	ErrAuthFailed              = errors.New("zk: client authentication failed")
 	ErrClosing                 = errors.New("zk: zookeeper is closing") // for watches, when the Conn is closed
 	ErrNothing                 = errors.New("zk: no server responses to process")
@@ -48,7 +48,7 @@ var (
 	ErrShortBuffer        = errors.New("zk: buffer too small")
 )
 
-// An ErrCode is a server's error code.
+// An ErrCode is a server's error code. No function here uses it.
 type ErrCode int32
 
 // errorOfCode returns the variable for a server's code. If there is none, it returns an error with the code.

@@ -52,10 +52,11 @@ type ServerStats struct {
 	BuildTime   time.Time
 	Mode        Mode
 	Version     string
-	Error       error // why the other fields are empty
+	Error       error // why the other fields, except Server, are empty
 }
 
-// A ServerClient is one line of a server's reply to cons. Latencies and Timeout are in milliseconds.
+// A ServerClient is one line of a server's reply to cons. Latencies and Timeout are in milliseconds. The line of a
+// connection without a session has few values: the other numbers are then zero, and the times 1970.
 type ServerClient struct {
 	Queued        int64
 	Received      int64
@@ -72,7 +73,7 @@ type ServerClient struct {
 	LastResponse  time.Time
 	Addr          string
 	LastOperation string // in Apache's four letters
-	Error         error
+	Error         error  // always nil; see ServerClients.Error
 }
 
 // ServerClients are the connections of one server.
@@ -95,8 +96,8 @@ func word(server, name string, timeout time.Duration) (string, error) {
 	return answer, err
 }
 
-// FLWRuok reports for each server whether it answers ruok with imok. It asks one server after the other; timeout bounds
-// each.
+// FLWRuok reports for each server whether it answers ruok with imok. It asks one server after the other; timeout, which
+// must be positive, bounds each.
 func FLWRuok(servers []string, timeout time.Duration) []bool {
 	well := make([]bool, len(servers))
 	for i, server := range FormatServers(servers) {

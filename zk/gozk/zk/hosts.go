@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// A HostProvider chooses the server for each attempt to connect.
+// A HostProvider chooses the server for each attempt to connect. A Conn calls its methods one at a time, from several
+// goroutines.
 type HostProvider interface {
 	// Init is called first, with the servers passed to Connect, each with its port.
 	Init(servers []string) error
@@ -17,7 +18,8 @@ type HostProvider interface {
 	// Len returns the number of servers.
 	Len() int
 
-	// Next returns the server to try. retryStart is true if all servers were tried since Connected was last called.
+	// Next returns the server to try. retryStart is true if all servers were tried since Connected was last called; then
+	// calls that wait for a connection fail with ErrNoServer.
 	Next() (server string, retryStart bool)
 
 	// Connected is called when the last attempt has led to a session.

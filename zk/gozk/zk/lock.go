@@ -16,7 +16,7 @@ var (
 )
 
 // A Lock is held by one user at a time. Each user has a Lock of its own with the same path. The end of the session
-// releases it. Only one goroutine may use a Lock.
+// releases it; the holder learns of it only from the Conn's events. Only one goroutine may use a Lock.
 type Lock struct {
 	c    *Conn
 	path string
@@ -30,7 +30,8 @@ type Lock struct {
 // that it creates, including missing parents.
 func NewLock(c *Conn, path string, acl []ACL) *Lock { return &Lock{c: c, path: path, acl: acl} }
 
-// Lock waits until it has the lock. It fails with ErrDeadlock if this Lock already has it.
+// Lock waits until it has the lock. It fails with ErrDeadlock if this Lock already has it. It also fails, and leaves
+// the line, if one of its requests fails, such as by a lost connection, or the session ends.
 func (l *Lock) Lock() error { return l.LockWithData([]byte{}) }
 
 // LockWithData is Lock with data for the znode in the line.

@@ -18,7 +18,7 @@ type CreateRequest struct {
 	Path  string
 	Data  []byte
 	Acl   []ACL
-	Flags int32
+	Flags int32 // not those with a TTL
 }
 
 // A CreateTTLRequest has the fields of CreateTTL's request. Multi doesn't accept it.
@@ -45,13 +45,14 @@ type CheckVersionRequest PathVersionRequest
 
 // A MultiResponse is the result of one operation of a Multi.
 type MultiResponse struct {
-	Stat   *Stat  // of SetDataRequest
+	Stat   *Stat  // of SetDataRequest; otherwise nil
 	String string // the path, of CreateRequest
 	Error  error
 }
 
 // Multi applies all operations or none. An operation is a *CreateRequest, *SetDataRequest, *DeleteRequest or
-// *CheckVersionRequest. If one fails, Multi returns its error, and the responses show which one it was.
+// *CheckVersionRequest. If one is refused, Multi returns its error, and the first response with an Error is the one of
+// that operation. After other errors there are no responses.
 func (c *Conn) Multi(ops ...interface{}) ([]MultiResponse, error) {
 	theirs := make([]zooid.MultiOp, len(ops))
 	for i, op := range ops {
