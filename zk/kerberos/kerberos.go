@@ -3,7 +3,8 @@
 //
 //	zk.Options{SASL: kerberos.Login{Principal: "app@EXAMPLE.COM", Keytab: "/etc/app.keytab"}}
 //
-// Each connection reads the keytab or the cache again, so later connections use a renewed one.
+// Each connection reads the keytab or the cache again, so later connections use a renewed one. The client keeps a
+// connection when its ticket expires.
 package kerberos
 
 import (
@@ -33,12 +34,14 @@ type Login struct {
 	Keytab string
 	// Principal has the form name[/host][@REALM]. Without a realm, Config's default_realm applies.
 	Principal string
-	// Cache is the file that kinit writes. Only files are supported. "" means $KRB5CCNAME, or /tmp/krb5cc_UID.
+	// Cache is the file that kinit writes. Only files are supported, with or without FILE: before the path. "" means
+	// $KRB5CCNAME, or /tmp/krb5cc_UID.
 	Cache string
 	// Config is the configuration file of Kerberos. "" means $KRB5_CONFIG, or /etc/krb5.conf.
 	Config string
 	// Service is the part of the servers' principal before the slash; the part after it is the server's host as in the
-	// connect string. "" means zookeeper. A Service with a "/" is the whole principal, for all servers.
+	// connect string. "" means zookeeper. A Service with a "/" is the whole principal, for all servers; a realm in it is
+	// ignored. The realm of servers is the one that Config has for their host (domain_realm).
 	Service string
 }
 
@@ -46,7 +49,7 @@ type Login struct {
 func (l Login) Name() string { return "GSSAPI" }
 
 // Begin requests a ticket for the server from the KDC, and waits for the reply, five seconds or more for a KDC that
-// doesn't answer. The client calls it for each connection, which fails if Begin does.
+// doesn't answer. The client calls it for each connection. If Begin fails, the client tries the next server.
 func (l Login) Begin(server string) (zk.SASLLogin, error) {
 	c, err := l.client()
 	if err != nil {

@@ -25,10 +25,10 @@ const (
 	iterationsMax = 1_000_000
 )
 
-// SHA256 returns the mechanism for a user and a password. The server must prove that it has the password's verifier. It
-// may ask for 4,096 to 1,000,000 iterations of the hash. An attempt to connect fails if user or password has characters
-// that SASLprep (RFC 4013) forbids. Use TLS too: SCRAM protects the password but not the requests that follow, and an
-// eavesdropper can try passwords offline.
+// SHA256 returns the mechanism for a user and a password. The server must prove that it has the password's verifier;
+// otherwise the client closes the connection and tries the next server. It may ask for 4,096 to 1,000,000 iterations of
+// the hash. If user or password has characters that SASLprep (RFC 4013) forbids, every attempt to connect fails. Use
+// TLS too: SCRAM protects the password but not the requests that follow, and an eavesdropper can try passwords offline.
 func SHA256(user, password string) zk.SASLMechanism { return mechanism{user, password} }
 
 type mechanism struct{ user, password string }
