@@ -41,14 +41,16 @@ type Provider interface {
 	// between them. It is always the same.
 	Scheme() string
 
-	// HandleAuthentication judges a credential that a client has sent (addauth), and returns what it proves. An error
-	// refuses it: the client gets AuthFailed, and its connection ends. With an error that wraps ErrUndecided the
-	// connection ends without an answer. The error is logged and must not contain the credential. Requests that this
-	// client sends later wait until HandleAuthentication returns; other clients don't. The server sets no time limit.
+	// HandleAuthentication judges a credential that a client has sent (addauth, or a request to the admin server), and
+	// returns what it proves. An error refuses it: the client gets AuthFailed, and its connection ends. With an error that
+	// wraps ErrUndecided the connection ends without an answer. The error is logged and must not contain the credential.
+	// Requests that this client sends later wait until HandleAuthentication returns; other clients don't. The server sets
+	// no time limit.
 	HandleAuthentication(r Request) (Identities, error)
 
 	// IsValid reports whether id may stand in an ACL. The server that the client is connected to asks when a request
-	// creates or replaces an ACL, and it must answer at once. An ACL with one that may not is refused with InvalidACL.
+	// creates or replaces an ACL, and it must answer at once. A request with an id that may not is refused with
+	// InvalidACL.
 	IsValid(id string) bool
 
 	// IsAuthenticated reports whether the identities are proved by a credential. It doesn't depend on the client. Such
@@ -60,10 +62,10 @@ type Provider interface {
 type Request struct {
 	Scheme  string
 	Auth    []byte // as the client sent it; it may be kept but not changed
-	Address string // of the client, as in an ACL of the scheme "ip"
+	Address string // the client's IP address, without a port, as in an ACL of the scheme "ip"
 
-	// Data returns the data of a znode as this server has it, which may be behind other
-	// servers; false if there is no such znode. It checks no permissions.
+	// Data returns the data of a znode as this server has it, which may be behind other servers; false if there is no such
+	// znode. The path is absolute. It checks no permissions.
 	Data func(path string) ([]byte, bool)
 }
 

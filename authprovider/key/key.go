@@ -13,7 +13,9 @@ import (
 // Class is the name by which zoo.cfg asks for the provider, as Apache's has it.
 const Class = "org.apache.zookeeper.server.auth.KeyAuthenticationProvider"
 
-// New returns the provider, for authprovider.Register.
+// New returns the provider, for authprovider.Register. Credentials and the data of /key are decimal numbers of 32 bits.
+// While there is no /key, every credential is accepted. All clients that it admits have the empty id, so only ACL
+// entries with that id admit them.
 func New() authprovider.Provider { return provider{} }
 
 type provider struct{}
