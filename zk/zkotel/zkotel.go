@@ -19,7 +19,7 @@
 //	db.operation.name        ZooKeeper's name of the operation
 //	db.operation.batch.size  of a multi, the number of its operations, unless it is 1
 //	db.response.status_code  the name of the code that a server refused with, such as "NoNode"
-//	server.address, .port    of the server that answered or was lost
+//	server.address, .port    of the server that answered, or the connection to which was lost
 //	error.type               zk.RequestEnd.Result, if the request failed; the status is Error then
 //	zookeeper.path           as the caller gave it, unless Options.OmitPaths is set
 //	zookeeper.zxid           in the form 0x100000001, if there was a reply

@@ -10,7 +10,7 @@
 //	zk_client_request_duration_seconds{operation}  histogram of their durations
 //	zk_client_sent_bytes_total{operation}          bytes of their requests
 //	zk_client_received_bytes_total{operation}      bytes of their replies
-//	zk_client_retries_total{operation}             how often they were sent again, by Options.Retry
+//	zk_client_retries_total{operation}             how often they were sent again, by zk.Options.Retry
 //	zk_client_connections                          connected clients
 //	zk_client_connect_attempts_total{result}       attempts to connect to a server, by success or failure
 //	zk_client_state_changes_total{state}           changes of the clients' states, by the new state
@@ -19,7 +19,7 @@
 // The values of labels are operations, codes, states and types of events. No label has a path, server or session, so
 // the number of series is bounded. zk_client_requests_total has less than a thousand, and some dozens in an ordinary
 // program. A duration begins with the call and includes waits for a connection, pauses and repetitions. A call that
-// waits isn't counted before it ends. A missing znode has result="NoNode" and operation="exists", which isn't a
+// waits isn't counted before it ends. The operation exists has result="NoNode" if the znode is missing, which isn't a
 // failure.
 package zkprom
 
@@ -38,8 +38,8 @@ type Options struct {
 	// Labels are added to every metric, to distinguish several Collectors in one registry.
 	Labels prometheus.Labels
 
-	// Buckets are the upper bounds of the buckets of durations, in seconds, in increasing order: otherwise the hooks
-	// panic. Nil means DefaultBuckets.
+	// Buckets are the upper bounds of the buckets of durations, in seconds, in increasing order: with another order the
+	// first request panics. Nil means DefaultBuckets.
 	Buckets []float64
 }
 
