@@ -25,7 +25,7 @@ type Instance struct {
 	Payload json.RawMessage `json:"payload"`
 
 	RegisteredMs int64           `json:"registrationTimeUTC"` // ms since 1970; set by Register if 0
-	Type         string          `json:"serviceType"`         // for Curator; Register's znode is ephemeral whatever it is
+	Type         string          `json:"serviceType"`         // DYNAMIC if empty; Register's znode is always ephemeral
 	URISpec      json.RawMessage `json:"uriSpec"`             // Curator's template of the URI, or nil
 
 	// Disabled asks clients not to use the instance although it is registered.
