@@ -78,8 +78,9 @@ const (
 	EventResync              = jute.EventResync
 )
 
-// The modes of AddWatch. A recursive watch covers the znode and all its descendants. It reports created, deleted and
-// changed znodes, and no EventNodeChildrenChanged.
+// The modes of AddWatch. AddWatchPersistent covers the znode, with the events of ExistsW and ChildrenW. A recursive
+// watch covers the znode and all its descendants. It reports created, deleted and changed znodes, and no
+// EventNodeChildrenChanged.
 const (
 	AddWatchPersistent          = jute.AddWatchPersistent
 	AddWatchPersistentRecursive = jute.AddWatchPersistentRecursive

@@ -36,7 +36,7 @@ func (e *ConnectStringError) Error() string {
 // missing port is DefaultPort. Blanks around a server and empty elements between or after commas are ignored, as in the
 // Java client. An IPv6 address belongs in brackets. Without them, the text after the last colon is the port if the rest
 // is an address, as in the Java client: fe80::1:2181 is port 2181 of fe80::1. Host names aren't resolved here, but at
-// each connection attempt. The error is a *ConnectStringError.
+// each connection attempt. At least one server is needed. The error is a *ConnectStringError.
 func ParseConnectString(text string) (ConnectString, error) {
 	var c ConnectString
 	fail := func(at int, format string, args ...any) (ConnectString, error) {

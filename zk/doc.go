@@ -27,7 +27,7 @@
 // # Authentication
 //
 // A client can authenticate in three ways. It does so on every connection, before any other request. Znodes that it
-// creates with [CreatorACL] are then accessible only to it:
+// creates with [CreatorACL] are then accessible only to clients with the same identity:
 //
 //	zk.Options{Auth: []zk.Auth{zk.DigestAuth("app", "secret")}}
 //	zk.Options{SASL: zk.DigestMD5("app", "secret")} // a user of the servers' login file

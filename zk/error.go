@@ -19,12 +19,13 @@ var (
 
 // An Error says which operation failed, on which path, at which server and why. Err is a Code if a server refused the
 // request or the connection was lost. If the call's context ended, Err is the context's error. If an argument is
-// invalid, the request wasn't sent, and Err wraps a *jute.PathError, ErrBadArguments or ErrInvalidACL. It can also be
-// ErrClosed, ErrRequestTooLarge or ErrReplyTooLarge. The error of a failed Multi wraps a *MultiError.
+// invalid, the request wasn't sent, and Err wraps a *jute.PathError, ErrBadArguments or ErrInvalidACL. Err can also be
+// ErrClosed, ErrRequestTooLarge or ErrReplyTooLarge. If the server refused an operation of a Multi, Err is a
+// *MultiError.
 type Error struct {
 	Op     string // ZooKeeper's name of the operation, such as "getData"
-	Path   string // as the caller gave it; "" if the operation has no path
-	Server string // host:port; "" if the request was not sent
+	Path   string // as the caller gave it; the scheme for AddAuth; "" if the operation has no path
+	Server string // host:port of the server that answered or whose connection was lost; "" if there was none
 	Err    error
 
 	maybeApplied bool
@@ -82,7 +83,7 @@ func MaybeApplied(err error) bool {
 
 // Retryable reports whether the same request can be sent again on the same client without risk, and may then succeed.
 // This is so if the connection was lost before a write was sent, if it was lost during a read, and if the server
-// refused the request to shed load (ErrThrottledOp).
+// refused the request to shed load (ErrThrottledOp). It isn't so if the call's context ended first.
 func Retryable(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.retryable

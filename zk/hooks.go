@@ -41,8 +41,7 @@ type RequestEnd struct {
 	Path string // as the caller gave it; "" if the operation has no path
 	Ops  int    // the number of operations of a multi or multiRead, else 0
 
-	// Server is the host:port of the server that answered or whose connection was lost. It is "" if the request was not
-	// sent.
+	// Server is the host:port of the server that answered or whose connection was lost. It is "" if there was none.
 	Server string
 
 	// Zxid is the zxid in the header of the reply: the last change that the server had applied, or for a write its own

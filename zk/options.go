@@ -34,19 +34,20 @@ const (
 	DefaultMaxUnreadEvents = 4096
 )
 
-// Options configure a client. The zero value is a good choice for most programs. A negative number is an error of New.
-// While a client uses Options, what the fields refer to must not change, and several goroutines may call the functions
-// and methods in them at once.
+// Options configure a client. The zero value is a good choice for most programs. A value out of range is an error of
+// New. While a client uses Options, what the fields refer to must not change, and several goroutines may call the
+// functions and methods in them at once.
 type Options struct {
 	// SessionTimeout is how long the server keeps the session and its ephemeral znodes without hearing from this client.
 	// The server limits it to its own bounds; Client.Session returns the granted one. A longer timeout survives longer
-	// outages, but other clients wait longer for the locks and ephemeral znodes of a client that has crashed. It is sent
-	// in whole milliseconds, from 1 ms to 2^31-1 ms. 0 means DefaultSessionTimeout.
+	// outages, but other clients wait longer for the locks and ephemeral znodes of a client that has crashed. It may be
+	// from 1 ms to 2^31-1 ms, and is rounded down to whole milliseconds. 0 means DefaultSessionTimeout.
 	SessionTimeout time.Duration
 
-	// Resume continues an existing session, which Client.Session or Client.Detach returned, instead of opening one. The
-	// zero value opens a session. Watches of the earlier client aren't continued. If the server no longer knows the
-	// session, the client ends with ErrSessionExpired.
+	// Resume continues an existing session, which Client.Session or Client.Detach returned, instead of opening one. If its
+	// ID is 0, the client opens a session. Watches of the earlier client aren't continued. If the server no longer knows
+	// the session, the client ends with ErrSessionExpired. The earlier client must have ended, by Detach or with its
+	// process: two clients with one session take it from each other again and again.
 	Resume Session
 
 	// Auth are the credentials that the client sends on each connection before any request; see DigestAuth. If a server
@@ -83,8 +84,8 @@ type Options struct {
 	// ServerName to the server's host name.
 	TLSConfig *tls.Config
 
-	// GetTLSConfig, if set, returns the TLSConfig of each connection, so that renewed certificates and authorities are
-	// used. If it fails, so does the attempt to connect.
+	// GetTLSConfig, if set, is used instead of TLSConfig: it returns the configuration of each connection, so that renewed
+	// certificates and authorities are used. A nil result means a zero tls.Config. If it fails, so does the attempt.
 	GetTLSConfig func() (*tls.Config, error)
 
 	// Logger gets a line at level Info for each connection, its loss, and Close, at Warn if the session ends otherwise,

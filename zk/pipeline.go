@@ -14,13 +14,17 @@ var errBrokenPipeline = errors.New("not sent: the pipeline's connection was lost
 type pin struct{ epoch int64 }
 
 // A Pipeline sends calls one after another without waiting for replies, and returns a Future for each. The ensemble
-// applies the writes in the order of the calls. When the connection is lost while the client has unanswered calls, they
-// fail, and so does every later call of the Pipeline. So no write is applied after an earlier one of the same pipeline
-// was lost. Nothing is retried; the program starts another pipeline.
+// applies the writes in the order of the calls. If the server refuses one, the later ones are still applied.
 //
-// A call's context bounds the wait for room (Options.MaxOutstanding). Once the method has returned a Future that hasn't
-// failed, the end of the context has no effect on the call. Several goroutines may use a Pipeline; the calls of each
-// keep their order. What is passed to a method may change once it has returned.
+// If the connection is lost while any request of the client is sent and unanswered, the Pipeline has ended: its
+// unanswered calls fail with ErrConnectionLoss, and so do all later ones. MaybeApplied holds for the writes that were
+// sent, and Retryable for the other calls. So no write is applied after an earlier one of the same pipeline was lost.
+// Nothing is retried; the program starts another pipeline.
+//
+// A method waits only for room (Options.MaxOutstanding), until its context ends; without a connection its call is
+// queued. Once the method has returned a Future that hasn't failed, the end of the context has no effect on the call.
+// Several goroutines may use a Pipeline; the calls of each keep their order. What is passed to a method may change once
+// it has returned.
 type Pipeline struct {
 	c   *Client
 	pin *pin
@@ -30,7 +34,7 @@ type Pipeline struct {
 func (c *Client) Pipeline() *Pipeline { return &Pipeline{c, new(pin)} }
 
 // A Future is the result of a pipelined call that may still be unanswered. It may be copied, and several goroutines may
-// wait for it; they share the result and must not change it.
+// wait for it; they share the result and must not change it. The zero Future can't be used.
 type Future[T any] struct {
 	k    *call
 	take func(*Client, *call) (T, error)

@@ -74,7 +74,8 @@ func (c *Client) Sync(ctx context.Context, path string) error {
 	return nothingOf(c.run(ctx, k, err))
 }
 
-// AllChildrenNumber returns the number of a znode's descendants at all levels, without the znode itself.
+// AllChildrenNumber returns the number of a znode's descendants at all levels, without the znode itself. Servers before
+// 3.6 refuse it.
 func (c *Client) AllChildrenNumber(ctx context.Context, path string) (int, error) {
 	k, err := c.pathCall(jute.OpGetAllChildrenNumber, path)
 	if k, err = c.run(ctx, k, err); err != nil {
@@ -85,7 +86,8 @@ func (c *Client) AllChildrenNumber(ctx context.Context, path string) (int, error
 }
 
 // GetEphemerals returns the paths of this session's ephemeral znodes that begin with the text prefix, in no particular
-// order: "/a" also matches /ab, and "/" all. Paths outside the chroot are omitted, unlike in Apache's client.
+// order: "/a" also matches /ab, and "/" all. prefix must begin with a slash. It and the paths are relative to the
+// chroot, and paths outside the chroot are omitted, unlike in Apache's client. Servers before 3.6 refuse it.
 func (c *Client) GetEphemerals(ctx context.Context, prefix string) ([]string, error) {
 	k, err := c.newCall(jute.OpGetEphemerals, prefix, true)
 	if err != nil {
@@ -124,7 +126,7 @@ func (c *Client) GetConfig(ctx context.Context) ([]byte, Stat, error) {
 }
 
 // GetConfigW is like GetConfig and sets a one-shot watch that fires when the membership changes. The chroot doesn't
-// apply.
+// apply; the event's path is ConfigPath.
 func (c *Client) GetConfigW(ctx context.Context) ([]byte, Stat, *Watch, error) {
 	return (&Client{s: c.s}).GetW(ctx, ConfigPath)
 }

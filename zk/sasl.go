@@ -18,18 +18,18 @@ type SASLMechanism interface {
 	// Name returns the mechanism's name in errors, such as "DIGEST-MD5".
 	Name() string
 
-	// Begin starts a login on a new connection to server, which is a host:port as in the connect string. It should
-	// return soon: the client, including its Close, waits for it. An error ends only this attempt: the client tries the
-	// next server.
+	// Begin starts a login on a new connection to server, which is a host:port as in the connect string. It should return
+	// soon: the client, including its Close, waits for it. An error ends only this attempt, and the client tries the next
+	// server, unless the error wraps ErrAuthFailed, which ends the client.
 	Begin(server string) (SASLLogin, error)
 }
 
 // A SASLLogin is the client's half of one login.
 type SASLLogin interface {
-	// Step takes the server's token challenge, nil at first, and returns the next token to send. A nil token isn't
-	// sent; an empty one is. done reports whether the client has finished. If there is also a token, the login succeeds
-	// once the server accepts it. An error means that the server's token is invalid, and closes the connection.
-	// challenge is valid until Step returns. A login may take at most 16 steps.
+	// Step takes the server's token challenge, nil at first, and returns the next token to send. A nil token isn't sent;
+	// an empty one is. done reports whether the client has finished. If there is also a token, the login succeeds once the
+	// server accepts it. An error means that the server's token is invalid, and has the effect of one of Begin. challenge
+	// is valid until Step returns. A login may take at most 16 steps.
 	Step(challenge []byte) (token []byte, done bool, err error)
 }
 

@@ -77,8 +77,8 @@ func (c *Client) States() *States {
 	return f
 }
 
-// Next waits for the next change. After a final state it returns the error that ended the client, and after
-// States.Close ErrClosed. It also returns when ctx ends, with ctx's error.
+// Next waits for the next change. Once all are read, it returns the error that ended the client after a final state,
+// and ErrClosed after States.Close, also if the client continues. If ctx ends first, it returns ctx's error.
 func (f *States) Next(ctx context.Context) (StateChange, error) { return f.box.next(ctx) }
 
 // Try returns the next change without waiting. It returns false if there is none.
@@ -88,7 +88,8 @@ func (f *States) Try() (StateChange, bool) {
 }
 
 // Ready returns a channel for use in a select. It yields a value when Try may return a change, and sometimes when there
-// is none. Once the client has ended, it always yields, so stop at a final state. Only one goroutine may use it.
+// is none. Once the client has ended, it always yields, so stop at a final state. Only one goroutine may receive from
+// it.
 func (f *States) Ready() <-chan struct{} { return f.box.ready }
 
 // Close ends the subscription. It is idempotent.

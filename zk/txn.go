@@ -16,7 +16,8 @@ import (
 //
 // Each step sees the effects of the steps before it. Nothing is sent before Commit, which applies all steps or none.
 // When Commit succeeds, it stores results in the variables passed to the steps; when it fails, they keep their values.
-// The data and lists passed to a step must not change before Commit returns.
+// The data and lists passed to a step must not change before Commit returns. Commit also reports the invalid arguments
+// of steps.
 //
 // Only one goroutine may use a Txn. A Txn holds no connection, and one that is never committed costs nothing.
 type Txn struct {

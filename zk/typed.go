@@ -30,7 +30,8 @@ func (jsonCodec[T]) Decode(data []byte) (value T, err error) {
 }
 
 // Typed reads and writes znodes whose data are values of one type. It is cheap to make and to copy, and several
-// goroutines may use it at once. Package recipe has typed caches.
+// goroutines may use it at once. If the codec can't encode a value, the error wraps the codec's, and nothing is sent.
+// Package recipe has typed caches.
 type Typed[T any] struct {
 	c     *Client
 	codec Codec[T]

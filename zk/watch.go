@@ -24,7 +24,8 @@ func (e Event) String() string { return e.Type.String() + " " + e.Path }
 // ends. Unread events can still be read then.
 //
 // A one-shot watch (GetW, ExistsW, ChildrenW) delivers one event. A persistent one (AddWatch) delivers all events, and
-// an EventResync when some may be missing.
+// an EventResync when some may be missing. A watch outlives the context of the call that set it: Close one that is no
+// longer needed, or it stays, here and at the server.
 type Watch struct {
 	s    *session
 	path string // absolute
@@ -50,7 +51,7 @@ func (c *Client) newWatch(abs string, kind watchKind) *Watch {
 // resync returns the event that tells w's user to read again.
 func (w *Watch) resync() Event { return Event{Type: EventResync, Path: w.Path(), Zxid: -1} }
 
-// Path returns the watched path, relative to the chroot of the client that set the watch.
+// Path returns the watched path, relative to the chroot of the client that set the watch, but absolute for GetConfigW.
 func (w *Watch) Path() string { return stripRoot(w.root, w.path) }
 
 // Next waits for the next event. After the last one, the error wraps ErrWatchEnded or the reason why the session ended
@@ -74,8 +75,8 @@ func (w *Watch) Try() (Event, bool) {
 // Next to see the end.
 func (w *Watch) Ready() <-chan struct{} { return w.box.ready }
 
-// Events returns an iterator over the events. If the watch ends with its last event or by Close, the iteration stops.
-// If ctx or the session ends, the iterator yields the zero Event with the error and stops. Leaving the loop doesn't
+// Events returns an iterator over the events. If ctx or the session ends, the iterator yields the zero Event with the
+// error and stops. If the watch ends for another reason, it just stops after the last event. Leaving the loop doesn't
 // close the watch; another iterator continues with the next event.
 func (w *Watch) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {

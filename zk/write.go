@@ -32,8 +32,8 @@ func (c *Client) CreateStat(ctx context.Context, path string, data []byte, mode 
 }
 
 // CreateTTL makes a znode that the server deletes once it has had no children and its data haven't changed for ttl. ttl
-// is sent in whole milliseconds, from 1 ms to about 34 years. mode must be a TTL mode. Servers without
-// extendedTypesEnabled refuse it with ErrUnimplemented.
+// may be from 1 ms to about 34 years, and is rounded down to whole milliseconds. mode must be a TTL mode. Servers
+// without extendedTypesEnabled refuse it with ErrUnimplemented.
 func (c *Client) CreateTTL(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL,
 	ttl time.Duration) (string, Stat, error) {
 	k, err := c.createCall(jute.OpCreateTTL, path, data, mode, acl, ttl)
