@@ -38,8 +38,8 @@ type Options struct {
 	// Labels are added to every metric, to distinguish several Collectors in one registry.
 	Labels prometheus.Labels
 
-	// Buckets are the upper bounds of the buckets of durations, in seconds, in increasing order: with another order the
-	// first request panics. Nil means DefaultBuckets.
+	// Buckets are the upper bounds of the buckets of durations, in seconds, in increasing order: with another order New
+	// panics. Nil means DefaultBuckets.
 	Buckets []float64
 }
 
@@ -67,6 +67,8 @@ func New(opt Options) *Collector {
 	if opt.Buckets == nil {
 		opt.Buckets = DefaultBuckets
 	}
+	// Buckets in another order panic here, and not at the first request.
+	prometheus.NewHistogram(prometheus.HistogramOpts{Name: "buckets", Buckets: opt.Buckets})
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "zk_client", Name: name, Help: help, ConstLabels: opt.Labels,

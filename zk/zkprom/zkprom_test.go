@@ -112,3 +112,14 @@ func TestEveryState(t *testing.T) {
 		}
 	}
 }
+
+// TestBucketsInOrder: a mistake in the options shows when the program starts, not at the first request.
+func TestBucketsInOrder(t *testing.T) {
+	t.Parallel()
+	defer func() {
+		if recover() == nil {
+			t.Error("buckets in another order are taken")
+		}
+	}()
+	New(Options{Buckets: []float64{2, 1}})
+}
