@@ -41,9 +41,10 @@ const (
 	// processors as the attacker did, and does nothing else.
 	slowdownMax = 3
 	// largeCost is how long one request that the limits allow may hold a replica (decision 090). Requests take turns, so
-	// a write waits for largeAhead of them at most: two reads, which may run at once and share the processors, and three
-	// writes: the one that is being applied, the one whose turn it is, and one in the write's own entry. All servers
-	// apply them, and here they share the processors, too.
+	// a write waits for few of them: perhaps two reads, which may run at once and share the processors, and three writes:
+	// the one that is being applied, the one whose turn it is, and one in the write's own entry. All servers apply them,
+	// and here they share the processors, too. largeAhead was chosen after runs that took longer than two allow; nothing
+	// proves that it is the most.
 	largeCost  = 20 * time.Millisecond
 	largeAhead = 5
 	// aloneTime is for how long the honest clients are alone before each attack, and
