@@ -17,7 +17,7 @@ import (
 // A restore of the ensemble (decision 053) needs a session of the server with itself.
 
 const (
-	// RestoreBytesMax bounds the encoded znodes that Replace accepts: they are in memory three times.
+	// RestoreBytesMax bounds the encoded znodes that Restore accepts: they are in memory three times.
 	RestoreBytesMax = 512 << 20
 	// pieceBytes is the size of one piece, which must fit into a request under the smallest jute.maxbuffer in use.
 	pieceBytes = 256 << 10
