@@ -265,7 +265,6 @@ func toldDifferences() []toldDifference {
 		none("Alone on two cores", measured),
 		at("Apache would start without them, too", "values of keys that are not of their key's form"),
 		none("Apache's digest … differs", moved),
-		none("and Apache goes on", moved),
 		none("`TestHistories`", moved),
 		at("plain znodes in Apache, without effect", "`/zookeeper/limits`", "`/zookeeper/policy`",
 			"authentication providers"),

@@ -177,7 +177,7 @@ func (c *call) drain() {
 	defer cancel()
 	if err := c.of.Drain(ctx, force); err != nil {
 		status := http.StatusInternalServerError
-		if refused := (*quorum.DrainRefusedError)(nil); errors.As(err, &refused) {
+		if refused := (*quorum.DrainRefusedError)(nil); errors.As(err, &refused) || errors.Is(err, quorum.ErrAlone) {
 			status = http.StatusConflict
 		}
 		c.fail(status, err.Error())

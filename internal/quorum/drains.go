@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,6 +75,9 @@ type Draining struct {
 	Refusal string
 	Final   bool
 }
+
+// ErrAlone refuses the drain of a standalone server, because no other server would take over.
+var ErrAlone = errors.New("drain this server: it is alone, and no other could take over; stop it, its sessions wait for it until their timeouts")
 
 // A DrainRefusedError says that a server may not drain, because too few others would go on serving.
 type DrainRefusedError struct{ Why string }

@@ -114,13 +114,13 @@ var peers = []Entry{
 	{"ZD-3141", "This server lacks a rule by which ACLs are matched",
 		"The log or a snapshot says that the ids of a scheme match by a rule of this name. The rule isn't compiled into this program, which is another version or lacks the provider. If the server went on, it would admit clients that the others refuse, or refuse clients that the others admit. So it stops. Its data is in order.",
 		"Start this server with the program that the other servers run. To remove a rule or change its version, first run all servers with the new configuration and with a program that still has the old rule; the old rule ends when all servers have that configuration. See docs/operations.md."},
+	{"ZD-3142", "A rule for ids in ACLs panicked",
+		"The rule that an authentication provider has registered (authprovider.RegisterRule) has a bug. Every server calls it for the same ids; where it panics, it admits nobody. The line names the ids, and is written once until the server is restarted.",
+		"Fix the rule and register it under a new name. Build all servers with both rules, and keep the old one as long as it is active. Until then, a superuser can still change ACLs."},
 }
 
 // membership has the codes of membership changes.
 var membership = []Entry{
-	{"ZD-3142", "A rule for ids in ACLs panicked",
-		"The rule that an authentication provider has registered (authprovider.RegisterRule) has a bug. Every server calls it for the same ids; where it panics, it admits nobody. The line names the ids, and is written once until the server is restarted.",
-		"Fix the rule and register it under a new name. Build all servers with both rules, and keep the old one as long as it is active. Until then, a superuser can still change ACLs."},
 	{"ZD-3201", "This server is not a member of the ensemble",
 		"It was removed by reconfig, or has not been added yet. It follows without a vote and serves its clients.",
 		"Add it by 'zooid cli reconfig -add', or stop it."},

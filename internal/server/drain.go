@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -24,9 +23,6 @@ const (
 	drainTransferPause = time.Second
 	asidePause         = 10 * time.Second
 )
-
-// ErrAlone is returned by Drain on a standalone server, because no other server would take over.
-var ErrAlone = errors.New("drain this server: it is alone, and no other could take over; stop it, its sessions wait for it until their timeouts")
 
 const (
 	// drainPatience is how long Drain keeps asking the leader while it is refused because of servers whose state is
@@ -59,7 +55,7 @@ func (d *drain) Drain(ctx context.Context, force string) error {
 	d.drains.Lock()
 	defer d.drains.Unlock()
 	if q := d.peer.Status(); len(q.Voters)+len(q.Observers) <= 1 {
-		return ErrAlone
+		return quorum.ErrAlone
 	}
 	if force != "" {
 		d.log.Info("draining without asking the leader, by force", "why", force)

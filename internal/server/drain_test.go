@@ -85,7 +85,7 @@ func TestDrainTimeout(t *testing.T) {
 		t.Errorf("draining by force without the others: %v", err)
 	}
 	stays()
-	if err := open(t, Options{}).Drain(t.Context(), ""); !errors.Is(err, ErrAlone) {
+	if err := open(t, Options{}).Drain(t.Context(), ""); !errors.Is(err, quorum.ErrAlone) {
 		t.Errorf("draining a server alone: %v", err)
 	}
 }

@@ -296,6 +296,10 @@ func (r slowReturn) command(w *wayBack, z *zooids, leader int, hang string) *exe
 		return fmt.Sprintf("if %s && mkdir %s.once 2>/dev/null; then touch %s; while test -e %s; do sleep 0.02; done; fi\n",
 			only, hang, hang, hang)
 	}
+	read := ""
+	if hang != "" {
+		read = "touch " + hang + ".read$ZK_ID\n"
+	}
 	order := []int{leader}
 	for i := range z.servers {
 		if i != leader {
@@ -326,7 +330,7 @@ func (r slowReturn) command(w *wayBack, z *zooids, leader int, hang string) *exe
 	}
 	w.ensembleConfigs()
 	observer += wait(atObserver, "test $ZK_ID = 1") + "pid=$(cat $dir/pid)\n" + end + w.program +
-		" migrate digest $dir\ncode=$?\ntouch " + hang + ".read$ZK_ID\nexit $code"
+		" migrate digest $dir\ncode=$?\n" + read + "exit $code"
 	start += wait(atApache, "test $ZK_ID = 2") +
 		"test -e $script.pid && kill -0 $(cat $script.pid) 2>/dev/null || { sh $script >$script.log 2>&1 & echo $! >$script.pid; }\n"
 	w.t.Cleanup(func() {
