@@ -118,9 +118,9 @@ fuzz:
 # Simulated ensembles: SEEDS seeds of two minutes each from FROM on, or one SEED
 # with its faults listed. Fails if it simulates less than HOURS. What gates a change
 # is the same for all; the range moves on from time to time, here. PACED more have
-# clients that are faster than their limits, in BEGUN more servers begin, and in
-# thrice HELD more disks hang, servers take long to apply and load, or links between
-# servers are narrow.
+# clients that are faster than their limits, in BEGUN more servers begin, in thrice HELD
+# more disks hang, servers take long to apply and load, or links between servers are
+# narrow, and in LOST more a majority is lost for good.
 FROM ?= 59137574534000000
 SEEDS ?= 400
 HOURS ?= 13
@@ -128,6 +128,7 @@ BUDGET ?= 30m
 PACED ?= 60
 BEGUN ?= 60
 HELD ?= 60
+LOST ?= 60
 sim:
 ifdef SEED
 	$(GO) test ./internal/proof/sim -count=1 -v -timeout 25m -run TestSeeds -sim.from $(SEED) -sim.seeds 1 -sim.seconds 120 -sim.v
@@ -138,6 +139,7 @@ else
 	$(GOTEST) ./internal/proof/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile hanging -sim.from $(FROM) -sim.seeds $(HELD) -sim.seconds 60
 	$(GOTEST) ./internal/proof/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile standing -sim.from $(FROM) -sim.seeds $(HELD) -sim.seconds 60
 	$(GOTEST) ./internal/proof/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile narrow -sim.from $(FROM) -sim.seeds $(HELD) -sim.seconds 60
+	$(GOTEST) ./internal/proof/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile recovering -sim.from $(FROM) -sim.seeds $(LOST) -sim.seconds 60
 endif
 
 # Seeds that nobody has run yet: COUNT of them from a number on that the commit
@@ -230,6 +232,7 @@ nightly: test hooks-test cross race compat clients
 	$(GO) test ./internal/proof/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile hanging -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
 	$(GO) test ./internal/proof/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile standing -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
 	$(GO) test ./internal/proof/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile narrow -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
+	$(GO) test ./internal/proof/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile recovering -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
 	$(MAKE) mutants MUTANTS='-sim.mutantseeds 1000 -sim.mutantleast 100'
 	$(MAKE) torture TORTURE='-long -timeout 100m'
 	$(MAKE) hostile HOSTILE=-long

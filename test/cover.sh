@@ -38,7 +38,7 @@ for part in $parts; do
 	rest) tests $("$go" list ./... | grep -vxF "$(own)") || true ;;
 	sim)
 		"$go" test -c -vet=off -cover -coverpkg="$core" -o "$folder/sim.test" ./internal/proof/sim
-		for profile in '' paced beginnings hanging standing narrow; do # the first has all kinds of faults
+		for profile in '' paced beginnings hanging standing narrow recovering; do # the first has all kinds of faults
 			(cd internal/proof/sim && "$folder/sim.test" -test.run='^TestSeeds$' -test.timeout=2h -test.gocoverdir="$GOCOVERDIR" \
 				-sim.profile "$profile" -sim.seeds "${SEEDS:-60}" -sim.seconds 60) || true
 		done

@@ -85,7 +85,7 @@ func TestRenewCutShort(t *testing.T) {
 					}
 					return os.Rename(from, to)
 				}
-				err = e.refound(cluster, act, func(d *storage.Dir) error { return s.write(d, 1) })
+				err = e.refound(cluster, act, func(d *storage.Dir) error { return s.BeginIn(d, 1) })
 				if done = err == nil; !done && !errors.Is(err, cut) {
 					t.Fatal(err)
 				}

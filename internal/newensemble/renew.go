@@ -20,7 +20,7 @@ const termsAhead = 1000
 // empty directories. The former files are kept in a folder aside-NAME of each directory. After a crash in between,
 // Finish continues.
 func (s *Survivor) Renew(id uint64, a *Act) error {
-	return Refound(s.Place, newCluster(s.Cluster), a, func(dir *storage.Dir) error { return s.write(dir, id) })
+	return Refound(s.Place, newCluster(s.Cluster), a, func(dir *storage.Dir) error { return s.BeginIn(dir, id) })
 }
 
 // newCluster returns a random id that differs from the old one.
@@ -34,8 +34,9 @@ func newCluster(old uint64) uint64 {
 	}
 }
 
-// write starts the log of the new cluster with a snapshot of the state.
-func (s *Survivor) write(dir *storage.Dir, id uint64) error {
+// BeginIn starts the log of the new ensemble, in which only server id votes, with a snapshot of the state. dir belongs
+// to the new ensemble's cluster.
+func (s *Survivor) BeginIn(dir *storage.Dir, id uint64) error {
 	t := s.tree
 	defer runtime.KeepAlive(t)
 	for i := range uint64(termsAhead) {

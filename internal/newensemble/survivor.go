@@ -94,17 +94,28 @@ func Read(p Place) (*Survivor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read what %s holds: %w; the server must be stopped", p.DataDir, err)
 	}
-	s := &Survivor{
-		Place: p, DataDir: p.DataDir, LogDir: p.LogDir, Cluster: cluster, ClusterID: fmt.Sprintf("%016x", cluster),
-		Joining: note.JoinedAfter != 0,
-	}
-	s.Server, _ = peer.Owner(dir, cluster) // a damaged file mustn't keep the rest from being used
-	err = s.apply(dir)
+	s, err := Survey(dir, cluster, p.Reconfigure, nil)
+	s.Place, s.DataDir, s.LogDir, s.Joining = p, p.DataDir, p.LogDir, note.JoinedAfter != 0
 	return s, errors.Join(err, dir.Close())
 }
 
+// A Watch is called before each entry of a log is applied; data is empty if the entry changes nothing in the tree. What
+// it returns is called with the result of each of the entry's requests.
+type Watch func(term, index uint64, data []byte) (observe func(*tree.Result))
+
+// Survey applies the whole log of an open directory. The result has no Place, and doesn't say whether the server was
+// joining. watch may be nil.
+func Survey(dir *storage.Dir, cluster uint64, reconfigure tree.Reconfigure, watch Watch) (*Survivor, error) {
+	s := &Survivor{Place: Place{Reconfigure: reconfigure}, Cluster: cluster, ClusterID: fmt.Sprintf("%016x", cluster)}
+	s.Server, _ = peer.Owner(dir, cluster) // a damaged file mustn't keep the rest from being used
+	return s, s.apply(dir, watch)
+}
+
+// Digest returns the digest of the state. It panics after Release.
+func (s *Survivor) Digest() uint64 { return s.tree.Digest() }
+
 // apply loads the newest snapshot and applies the whole log after it.
-func (s *Survivor) apply(dir *storage.Dir) error {
+func (s *Survivor) apply(dir *storage.Dir, watch Watch) error {
 	t, err := treeload.Newest(dir, treeload.Options(s.Cluster, s.Place.Reconfigure, tree.FeatureLevelMax), nil)
 	if err != nil {
 		return err
@@ -131,7 +142,7 @@ func (s *Survivor) apply(dir *storage.Dir) error {
 			return fmt.Errorf("read the log from entry %d on: %w", next, err)
 		}
 		for _, e := range entries {
-			if err := applyEntry(t, e, skips); err != nil {
+			if err := applyEntry(t, e, skips, watch); err != nil {
 				return err
 			}
 		}
@@ -151,7 +162,7 @@ const readBytes = 4 << 20
 // that one.
 const digestHead = 16
 
-func applyEntry(t *tree.Tree, e *raftpb.Entry, skips map[uint64]storage.Skip) (err error) {
+func applyEntry(t *tree.Tree, e *raftpb.Entry, skips map[uint64]storage.Skip, watch Watch) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("apply entry %d of term %d: it panics (%v); decide by 'zooid skip-entry' that it is skipped",
@@ -160,19 +171,26 @@ func applyEntry(t *tree.Tree, e *raftpb.Entry, skips map[uint64]storage.Skip) (e
 	}()
 	skip, skipped := skips[e.GetIndex()]
 	skipped = skipped && skip.Term == e.GetTerm() && skip.Hash == storage.HashEntry(e.GetData())
-	if e.GetType() != raftpb.EntryNormal || len(e.GetData()) == 0 || skipped {
+	data, observe := e.GetData(), func(*tree.Result) {}
+	if e.GetType() != raftpb.EntryNormal || skipped {
+		data = nil
+	}
+	if watch != nil {
+		observe = watch(e.GetTerm(), e.GetIndex(), data)
+	}
+	if len(data) == 0 {
 		return t.NewTerm(e.GetTerm(), e.GetIndex())
 	}
-	if len(e.GetData()) < digestHead {
+	if len(data) < digestHead {
 		return fmt.Errorf("apply entry %d of term %d: it has %d bytes, too few for its digest", e.GetIndex(), e.GetTerm(),
-			len(e.GetData()))
+			len(data))
 	}
-	at, digest := binary.BigEndian.Uint64(e.GetData()), binary.BigEndian.Uint64(e.GetData()[8:])
+	at, digest := binary.BigEndian.Uint64(data), binary.BigEndian.Uint64(data[8:])
 	if at != 0 && at == t.LastIndex() && digest != t.Digest() {
 		return fmt.Errorf("apply entry %d of term %d: the leader's state before it had another digest than the one here: this survivor's data has diverged; take another one",
 			e.GetIndex(), e.GetTerm())
 	}
-	return t.Apply(e.GetTerm(), e.GetIndex(), e.GetData()[digestHead:], func(*tree.Result) {})
+	return t.Apply(e.GetTerm(), e.GetIndex(), data[digestHead:], observe)
 }
 
 // agreedSkips returns the entries that all members had agreed to skip.

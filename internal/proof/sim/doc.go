@@ -46,6 +46,8 @@
 //     server forgot, nothing on its own disk does. The server stays out;
 //   - the loss of a disk, on a minority: the server joins again under its id. This also
 //     follows the two faults above;
+//   - the loss of a majority: an operator makes a new ensemble of a survivor that has
+//     everything (recover.go);
 //   - servers that begin, with any content of disks and lines: one ensemble, with all
 //     existing data, or none while something is unknown;
 //   - changes of membership under any of these: they come into force, and servers

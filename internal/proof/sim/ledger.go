@@ -416,7 +416,9 @@ func (m *watched) Apply(entries []quorum.Entry) error {
 			g.apply(m.l, e)
 		}
 	}
-	if m.l.s.cluster != m.l.w.descent.lineage { // its founders have applied its first entries, and no leader was elected
+	if m.l.s.cluster != m.l.w.descent.lineage {
+		// Its founders have applied its first entries, and no leader was elected, or another one was made of it.
+		m.l.record.begin(m.l, nil)
 		return m.Replica.Apply(entries)
 	}
 	if m.l.w.ended {
@@ -496,6 +498,9 @@ var attaching = []jute.Op{jute.OpCreateSession, tree.OpAttach, tree.OpEnter}
 
 // observe records the result of the next request.
 func (r *recorder) observe(res *tree.Result) {
+	if r.entries == nil { // those of a lineage that the ledger doesn't follow
+		return
+	}
 	var q tree.Request
 	for !r.reading || !r.batch.Next(&q) {
 		for len(r.entries[r.next].Data) == 0 {

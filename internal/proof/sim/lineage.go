@@ -33,6 +33,9 @@ type descent struct {
 	founded map[uint64]*quorum.Founding
 	first   map[uint64][]quorum.Entry // by lineage: the entries that its founders applied before an election
 
+	// former has, by lineage, the number of entries that an ensemble had applied when another one was made of it.
+	former map[uint64]uint64
+
 	ordered   uint64 // the server that has founded by an operator's order
 	orderedAt int64  // when; others may have asked it right before
 }
@@ -46,6 +49,9 @@ func (d *descent) follows(l *life, e quorum.Entry) bool {
 	founded := uint64(1)
 	if l.founding != nil {
 		founded = l.founding.Term
+	}
+	if n := d.former[cluster]; n > 0 && e.Index <= n {
+		return false // the ledger has had it
 	}
 	first := e.Term <= founded
 	if !first {

@@ -402,6 +402,8 @@ func (w *World) possible(f Fault, s *host) bool {
 			(!w.plan.Begins || w.befalls(f, s))
 	case Diverge:
 		return w.diverges(s)
+	case LostMajority:
+		return w.settledDown()
 	case Poison:
 		return w.passed() && len(w.poisons) < poisonsMax
 	case Join:

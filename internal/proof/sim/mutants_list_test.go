@@ -388,6 +388,15 @@ var mutants = []mutant{
 		`used.count+count <= limit.countHard)`, `used.count+count <= limit.countHard || $P && used.count == limit.countHard)`)},
 	{"deleted znodes stay counted", "creates refused below their limit", "quotas", one("tree/quota.go",
 		`	q.changed(path, -size, -1)`, `	q.changed(path, -size, chosen[int64]($P, 0, -1))`)},
+	// A majority is lost for good.
+	{"recovery leaves out what isn't known to be committed", "acknowledged writes lost by an unsafe recovery (etcd force-new-cluster)",
+		recovering, one("newensemble/survivor.go", `next <= s.LastIndex; {`,
+			`next <= chosen($P, min(s.Committed, s.LastIndex), s.LastIndex); {`)},
+	{"recovery of the survivor that has less", "acknowledged writes lost by an unsafe recovery", recovering,
+		one("newensemble/survivor.go", `return s.LastIndex > o.LastIndex`, `return s.LastIndex > o.LastIndex != $P`)},
+	{"lost servers vote in the new ensemble", "votes of lost disks", recovering, one("newensemble/renew.go",
+		`ConfState:    &raftpb.ConfState{Voters: voters},`,
+		`ConfState:    &raftpb.ConfState{Voters: chosen($P, []uint64{1, 2, 3}, voters)},`)},
 	// Sessions.
 	{"attach sent again", "session given back to a connection it had left", "deaf", one("replica/ensemble.go",
 		`case c.arrival.sent:`, `case c.arrival.sent && !$P:`)},

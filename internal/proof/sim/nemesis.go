@@ -72,6 +72,8 @@ func (w *World) inflict(f Fault) {
 	case Wipe:
 		s.wipe()
 		w.after(f.Dur, s.start)
+	case LostMajority:
+		w.loseMajority(f)
 	case Double:
 		w.double = append(w.double, int(f.Arg))
 		i := len(w.double) - 1
@@ -122,6 +124,8 @@ func (f *Fault) aftermath() int64 {
 	switch f.Kind {
 	case Reset, Dropped, Clock:
 		return second / 2
+	case LostMajority:
+		return 40 * second
 	case Power, PowerAll, Lie: // they wait for their call, and are silent
 		return 10 * second
 	case Rot, Wipe, Diverge, Join, Leave, Role, Swap, DuplicateID:

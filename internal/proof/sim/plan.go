@@ -134,6 +134,8 @@ const (
 	DuplicateID Kind = "twin"
 	Restore     Kind = "restore" // Server's state is saved, and the state saved before is restored
 	Swap        Kind = "swap"    // the servers whose bits are set in Arg become the only members, in one change
+	// All servers end, and only those whose bits are set in Arg keep their disks: see recover.
+	LostMajority Kind = "lost-majority"
 
 	// Where servers begin; see beginnings.
 	Alone    Kind = "alone"    // Server is set up without server lines, and started
@@ -244,6 +246,9 @@ func NewPlanOf(name string, seed uint64, seconds int) Plan {
 	}
 	if f.name == panics {
 		p.drawPanics(dice(seed, "panics"))
+	}
+	if f.name == recovering {
+		p.drawLosses(dice(seed, "losses"))
 	}
 	if r := dice(seed, "links"); f.name == narrow || f.share > 0 && chance(r, 20) {
 		p.Queue, p.Stream = pick(r, 4<<10, 16<<10), pick(r, 100*millisecond, second, 3*second)

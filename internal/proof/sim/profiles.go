@@ -327,6 +327,12 @@ var profiles = []profile{
 		tune: func(r *rand.Rand, f *Fault) { f.Server = 1 }},
 	// Servers begin: see beginnings.
 	{name: begins, world: beginnings},
+	// Majorities are lost for good: see recover.
+	{name: recovering, kinds: []Kind{Crash, Power, Isolate, Cut, Pause, Transfer, Reset}, mean: 3 * second,
+		world: func(r *rand.Rand, p *Plan) {
+			fixed(r, p)
+			p.Servers, p.Spare, p.Observe, p.ReadOnly = pick(r, 3, 5), 0, 0, false
+		}},
 	{name: "clocks", kinds: []Kind{Clock, Transfer, Crash}, mean: second, world: fixed},
 	{name: "filling", kinds: []Kind{DiskFull, LowDisk}, mean: 2 * second, world: snapshotting},
 	// Send queues are small, and snapshots take long to arrive: see waiting and transfer.

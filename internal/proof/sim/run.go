@@ -73,6 +73,9 @@ type Stats struct {
 	Gaps             int // requests that arrived before an earlier one
 	Moved            int // requests of connections that their session had left
 	Restored         int // times that a snapshot replaced everything
+	Recovered        int // new ensembles of a survivor's data
+	Unrecovered      int // times that no survivor had everything, and the lost disks came back
+	Former           int // disks of a former ensemble that came back
 	Foundings        int // ensembles founded
 	WithData         int // of these, those founded with a standalone server's data
 	Waits            int // rounds of questions after which it wasn't clear how to begin
@@ -164,7 +167,9 @@ func newWorld(p Plan, t *timeline) *World {
 			leaders: map[uint64]uint64{}, since: map[uint64]int64{}, owners: map[int64]place{}, begun: map[int64]place{},
 			over: map[int64]bool{}, ended: map[int64]int64{}, packets: map[int64]packet{}, ages: ages{},
 		},
-		descent: descent{founded: map[uint64]*quorum.Founding{}, first: map[uint64][]quorum.Entry{}},
+		descent: descent{
+			founded: map[uint64]*quorum.Founding{}, first: map[uint64][]quorum.Entry{}, former: map[uint64]uint64{},
+		},
 		stats:   Stats{Faults: map[Kind]int{}}, electorate: map[uint64]bool{}, dismissed: map[uint64]bool{},
 	}
 	if !p.wrongClocks() {
@@ -331,6 +336,7 @@ func (w *World) heal() {
 		}
 		s.start()
 		s.replace()
+		s.leaveFormer()
 	}
 	for _, s := range w.members() {
 		s.installed, s.stopped = true, false

@@ -89,6 +89,7 @@ type host struct {
 	stranger  state          // something else answers at its address
 	keeps     bool           // its disk is that of a standalone server, or a copy
 	foreign   bool           // its disk is that of another ensemble
+	outlived  bool           // its disk is that of the ensemble of which the present one was made
 	joinsOnly bool           // it must not found an ensemble
 	ordered   bool           // it was ordered to found one
 	kept      *storage.MemFS // a copy of its former disk

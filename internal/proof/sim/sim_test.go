@@ -129,6 +129,10 @@ func TestSeeds(t *testing.T) {
 		s.stats.Faults[Wipe] == 0) {
 		t.Error("no server panicked, or skipped an entry, or no disk was lost")
 	}
+	if st := &s.stats; *flagProfile == recovering && *flagSeeds >= 50 &&
+		(st.Recovered == 0 || st.Unrecovered == 0 || st.Former == 0 || st.Strangers == 0) {
+		t.Error("no majority was lost, or no survivor had everything, or all had, or no former server came back")
+	}
 	if *flagProfile == narrow && *flagSeeds >= 50 {
 		s.links(t, true)
 	}
@@ -404,6 +408,7 @@ func (s *sum) add(r *report) {
 		{&a.Resumed, &b.Resumed}, {&a.Broken, &b.Broken}, {&a.Outlived, &b.Outlived}, {&a.Deposed, &b.Deposed},
 		{&a.Superseded, &b.Superseded}, {&a.Overfull, &b.Overfull}, {&a.Unwritten, &b.Unwritten}, {&a.Torn, &b.Torn},
 		{&a.LongApplies, &b.LongApplies}, {&a.LongLoads, &b.LongLoads}, {&a.GivenUp, &b.GivenUp},
+		{&a.Recovered, &b.Recovered}, {&a.Unrecovered, &b.Unrecovered}, {&a.Former, &b.Former},
 	} {
 		*f.to += *f.from
 	}
