@@ -12,7 +12,7 @@ import (
 // doesn't show what the keeper is told: the checker knows no quotas. What it does is judged here, from the log, and the
 // digests of the replicas show whether all have the same.
 //
-//	Q1  No create exceeds the hard limit of znodes.
+//	Q1  No create or set exceeds a hard limit, of znodes or of bytes.
 //	Q2  None is refused for a quota that it doesn't exceed.
 
 // The path that has the quota, and what makes it one.
@@ -24,15 +24,22 @@ const (
 	// keptWide is how many znodes there are at most below the path, and keptMost the largest limit.
 	keptWide = 8
 	keptMost = 7
+	// keptData is the most bytes of a znode, and keptBytes the largest limit of all of them together.
+	keptData  = 3
+	keptBytes = 12
 )
 
 // A keeping is what the log says of the quota.
 type keeping struct {
 	client   *client
 	sessions map[int64]bool   // that the keeper has had
-	there    map[string]bool  // the path and the znodes below it
-	hard     map[string]int64 // the limit, under keptLimits, and what is counted, under keptStats; each if it exists
+	there    map[string]int64 // the path and the znodes below it, with their sizes
+	limits   *figures         // nil if that znode doesn't exist; -1 is no limit
+	stats    *figures         // nil if that znode doesn't exist
 }
+
+// figures are a number of znodes and of their bytes.
+type figures struct{ znodes, bytes int64 }
 
 // newKeeper returns the keeper of a World whose plan has quotas, nil for others.
 func newKeeper(w *World) *keeping {
@@ -42,7 +49,7 @@ func newKeeper(w *World) *keeping {
 	c := newClient(w, w.plan.Clients+2)
 	c.mix, c.user, c.silent, c.asksRO = nil, operatorUser, true, false
 	w.after(2*second, c.connect)
-	return &keeping{client: c, sessions: map[int64]bool{}, there: map[string]bool{}, hard: map[string]int64{}}
+	return &keeping{client: c, sessions: map[int64]bool{}, there: map[string]int64{}}
 }
 
 // is reports whether c is the keeper.
@@ -69,15 +76,21 @@ func (c *client) keeps() (jute.Op, []byte) {
 	}
 	remove := func(path string) jute.MultiOp { return jute.MultiOp{Op: jute.OpDelete, Path: path, Version: -1} }
 	child := func() string { return fmt.Sprintf("%s/n%d", keptPath, c.dice.IntN(keptWide)) }
-	limit := fmt.Sprintf("count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=%d", 1+c.dice.IntN(keptMost))
+	data := func() string { return "abc"[:c.dice.IntN(keptData+1)] }
+	set := func(path, data string) jute.MultiOp {
+		return jute.MultiOp{Op: jute.OpSetData, Path: path, Data: []byte(data), Version: -1}
+	}
+	limit := fmt.Sprintf(keptForm, pick(c.dice, -1, 1+c.dice.IntN(keptBytes)), 1+c.dice.IntN(keptMost))
 	var ops []jute.MultiOp
 	switch n := c.dice.IntN(20); {
-	case n < 6:
-		ops = []jute.MultiOp{create(child(), "")}
+	case n < 5:
+		ops = []jute.MultiOp{create(child(), data())}
+	case n < 7:
+		ops = []jute.MultiOp{set(child(), data())}
 	case n < 10:
 		ops = []jute.MultiOp{remove(child())}
 	case n == 10:
-		ops = []jute.MultiOp{create(child(), ""), create(child(), "")}
+		ops = []jute.MultiOp{create(child(), data()), create(child(), data())}
 	case n == 11: // it fails, and the quota stays
 		ops = []jute.MultiOp{remove(keptLimits), create("/", "")}
 	case n == 12:
@@ -85,7 +98,7 @@ func (c *client) keeps() (jute.Op, []byte) {
 	case n == 13:
 		ops = []jute.MultiOp{remove(keptStats)}
 	case n == 14:
-		ops = []jute.MultiOp{{Op: jute.OpSetData, Path: keptLimits, Data: []byte(limit), Version: -1}}
+		ops = []jute.MultiOp{set(keptLimits, limit)}
 	case n == 15:
 		ops = []jute.MultiOp{create(keptPath, "")}
 	case n == 16:
@@ -127,28 +140,37 @@ func (k *keeping) applied(w *World, res *tree.Result, q *tree.Request) (recorded
 	default:
 		return true
 	}
-	limit, limited := k.hard[keptLimits]
-	used, counted := k.hard[keptStats]
-	enforced := limited && counted
 	if len(res.Events) == 0 { // refused
 		if res.Err == jute.ErrQuotaExceeded {
 			w.stats.QuotaRefusals++
-			if !enforced || used+1 <= limit {
-				w.fail("Q2: a create of %s is refused for the quota: %d of %d are used (limit: %t, counted: %t)", ops[0].Path,
-					used, limit, limited, counted)
+			if k.allows(&ops[0]) {
+				w.fail("Q2: a change of %s is refused for the quota: %+v of %+v are used", ops[0].Path, k.stats, k.limits)
 			}
 		}
 		return false
 	}
 	for _, o := range ops {
-		if _, counted := k.hard[keptStats]; o.Op == jute.OpCreate && k.below(o.Path) && enforced && counted {
-			if w.stats.QuotaCreates++; k.hard[keptStats]+1 > limit {
-				w.fail("Q1: %s is created though %d of %d are used", o.Path, k.hard[keptStats], limit)
+		if o.Op != jute.OpDelete && k.below(o.Path) && k.limits != nil && k.stats != nil {
+			if w.stats.QuotaCreates++; !k.allows(&o) {
+				w.fail("Q1: %s is changed though %+v of %+v are used", o.Path, *k.stats, *k.limits)
 			}
 		}
 		k.follow(&o)
 	}
 	return true
+}
+
+// allows reports whether a create or a set stays within the limits. A limit doesn't count if the number stays the same.
+func (k *keeping) allows(o *jute.MultiOp) bool {
+	if k.limits == nil || k.stats == nil {
+		return true
+	}
+	by := figures{1, int64(len(o.Data))}
+	if o.Op == jute.OpSetData {
+		by = figures{0, by.bytes - k.there[o.Path]}
+	}
+	within := func(used, by, limit int64) bool { return by == 0 || limit < 0 || used+by <= limit }
+	return within(k.stats.znodes, by.znodes, k.limits.znodes) && within(k.stats.bytes, by.bytes, k.limits.bytes)
 }
 
 // below reports whether the quota counts a znode.
@@ -158,29 +180,50 @@ func (k *keeping) below(path string) bool {
 
 // follow makes a change of one znode.
 func (k *keeping) follow(o *jute.MultiOp) {
-	_, limited := k.hard[keptLimits]
-	_, counted := k.hard[keptStats]
 	switch {
 	case k.below(o.Path):
-		by := int64(1)
-		if k.there[o.Path] = true; o.Op == jute.OpDelete {
+		was, existed := k.there[o.Path]
+		by := figures{bytes: int64(len(o.Data)) - was}
+		if k.there[o.Path] = int64(len(o.Data)); o.Op == jute.OpDelete {
+			by = figures{-1, -was}
 			delete(k.there, o.Path)
-			by = -1
+		} else if !existed {
+			by.znodes = 1
 		}
-		if limited && counted { // what changes while nothing is limited isn't counted
-			k.hard[keptStats] += by
+		if k.limits != nil && k.stats != nil { // what changes while nothing is limited isn't counted
+			k.stats.znodes += by.znodes
+			k.stats.bytes += by.bytes
 		}
-	case o.Op == jute.OpDelete:
-		delete(k.hard, o.Path)
 	case o.Path == keptStats:
-		k.hard[keptStats] = int64(len(k.there))
+		if k.stats = nil; o.Op == jute.OpCreate {
+			k.stats = &figures{}
+			for _, size := range k.there { // any order: sums
+				k.stats.znodes++
+				k.stats.bytes += size
+			}
+		}
 	case o.Path == keptLimits:
-		k.hard[keptLimits] = hardLimit(o.Data)
+		if k.limits = nil; o.Op != jute.OpDelete {
+			k.limits = parseFigures(keptForm, o.Data)
+		}
 	}
 }
 
-// hardLimit returns the last digit of a text, with which the keeper's limits end.
-func hardLimit(text []byte) int64 { return int64(text[len(text)-1] - '0') }
+// keptForm is the form of limits: the keeper gives hard ones only.
+const keptForm = "count=-1,bytes=-1=;byteHardLimit=%d;countHardLimit=%d"
+
+// parseFigures returns the numbers in the data of a limits or stats znode of that form.
+func parseFigures(form string, data []byte) *figures {
+	f := &figures{}
+	to := []any{&f.bytes, &f.znodes}
+	if form != keptForm {
+		to = []any{&f.znodes, &f.bytes}
+	}
+	if _, err := fmt.Sscanf(string(data), form, to...); err != nil {
+		panic(fmt.Sprintf("sim: a quota's znode holds %q", data))
+	}
+	return f
+}
 
 // restored follows the restoration of a znode; see restorer.go. The first znode is the root.
 func (k *keeping) restored(path string, data []byte) {
@@ -188,16 +231,12 @@ func (k *keeping) restored(path string, data []byte) {
 	case k == nil:
 	case path == "/":
 		clear(k.there)
-		clear(k.hard)
+		k.limits, k.stats = nil, nil
 	case k.below(path):
-		k.there[path] = true
+		k.there[path] = int64(len(data))
 	case path == keptLimits:
-		k.hard[path] = hardLimit(data)
+		k.limits = parseFigures(keptForm, data)
 	case path == keptStats:
-		n := int64(0)
-		if _, err := fmt.Sscanf(string(data), "count=%d,", &n); err != nil {
-			panic(fmt.Sprintf("sim: %s holds %q", path, data))
-		}
-		k.hard[path] = n
+		k.stats = parseFigures("count=%d,bytes=%d", data)
 	}
 }

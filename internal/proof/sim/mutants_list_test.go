@@ -386,6 +386,11 @@ var mutants = []mutant{
 				t.quotas`)},
 	{"quota allows one more", "a limit exceeded by one", "quotas", one("tree/quota.go",
 		`used.count+count <= limit.countHard)`, `used.count+count <= limit.countHard || $P && used.count == limit.countHard)`)},
+	{"quota allows one byte more", "a limit exceeded by one", "quotas", one("tree/quota.go",
+		`used.bytes+bytes <= limit.bytesHard)`,
+		`used.bytes+bytes <= limit.bytesHard || $P && used.bytes+bytes == limit.bytesHard+1)`)},
+	{"bytes of a set aren't counted", "quota exceeded by sets", "quotas", one("tree/write.go",
+		`t.quotas.changed(path, more, 0)`, `t.quotas.changed(path, chosen($P, 0, more), 0)`)},
 	{"deleted znodes stay counted", "creates refused below their limit", "quotas", one("tree/quota.go",
 		`	q.changed(path, -size, -1)`, `	q.changed(path, -size, chosen[int64]($P, 0, -1))`)},
 	// A majority is lost for good.

@@ -170,7 +170,7 @@ func newWorld(p Plan, t *timeline) *World {
 		descent: descent{
 			founded: map[uint64]*quorum.Founding{}, first: map[uint64][]quorum.Entry{}, former: map[uint64]uint64{},
 		},
-		stats:   Stats{Faults: map[Kind]int{}}, electorate: map[uint64]bool{}, dismissed: map[uint64]bool{},
+		stats: Stats{Faults: map[Kind]int{}}, electorate: map[uint64]bool{}, dismissed: map[uint64]bool{},
 	}
 	if !p.wrongClocks() {
 		w.history.WallStart = wallStart // lets the checker compare the servers' times with its own
