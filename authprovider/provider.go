@@ -35,7 +35,8 @@ import (
 	"time"
 )
 
-// A Provider serves one scheme. Its methods are called by many connections at once. A panic in them ends the server.
+// A Provider serves one scheme. Its methods are called by many connections at once. A call that panics counts as
+// one that refuses: the credential, or the id.
 type Provider interface {
 	// Scheme returns the scheme's name: 1 to SchemeBytesMax lower-case letters, digits, and "-"
 	// between them. It is always the same.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -38,7 +39,7 @@ func (r *Registry) ask(provider authprovider.Provider, ids []jute.ID, address ju
 	data func(string) ([]byte, bool)) (Proof, error) {
 	now := r.super.Load()
 	scheme := strings.Clone(p.Scheme)
-	proved, err := provider.HandleAuthentication(authprovider.Request{
+	proved, authenticated, err := handle(provider, authprovider.Request{
 		Scheme: scheme, Auth: slices.Clone(p.Auth), Address: address.ID, Data: data,
 	})
 	switch {
@@ -47,7 +48,7 @@ func (r *Registry) ask(provider authprovider.Provider, ids []jute.ID, address ju
 	case err != nil:
 		return Proof{}, fmt.Errorf("authenticate by scheme %s: %w: %w", scheme, conceal(err, p.Auth), ErrFailed)
 	}
-	if !provider.IsAuthenticated() {
+	if !authenticated {
 		scheme += unproved
 	}
 	var all []jute.ID
@@ -75,6 +76,45 @@ func (r *Registry) ask(provider authprovider.Provider, ids []jute.ID, address ju
 	return proof, nil
 }
 
+// handle calls a provider. If it panics, it has refused the credential, as in Apache.
+func handle(p authprovider.Provider, req authprovider.Request) (ids authprovider.Identities, authenticated bool,
+	err error,
+) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			at := panickedAt()
+			err = fmt.Errorf("its provider has a bug: it panicked at %s: %w", at, conceal(fmt.Errorf("%.200v", cause), req.Auth))
+		}
+	}()
+	if ids, err = p.HandleAuthentication(req); err != nil {
+		return ids, false, err
+	}
+	return ids, p.IsAuthenticated(), nil
+}
+
+// admits asks a provider whether an id may stand in an ACL. If it panics, the id may not.
+func admits(p authprovider.Provider, id string) (ok bool, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			ok, err = false, fmt.Errorf("judge an id of the scheme %s in an ACL: its provider has a bug: it panicked at %s: %.200v",
+				p.Scheme(), panickedAt(), cause)
+		}
+	}()
+	return p.IsValid(id), nil
+}
+
+// panickedAt returns the function and the line that panicked. It is called by the function that recovers.
+func panickedAt() string {
+	var pcs [16]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
+	for {
+		f, more := frames.Next()
+		if !strings.HasPrefix(f.Function, "runtime.") || !more {
+			return fmt.Sprintf("%s (line %d)", f.Function, f.Line)
+		}
+	}
+}
+
 // refusedMark replaces the first byte of the scheme of an ACL entry that a provider refuses. No scheme begins with it,
 // so every replica answers with InvalidACL.
 const refusedMark = '!'
@@ -82,36 +122,39 @@ const refusedMark = '!'
 // Judge asks the providers to check the ids in the ACLs of a request, once, on the server to which the client is
 // connected. If RefuseOpenACLs is set, it also refuses entries with which an ACL grants everybody anything. It marks
 // refused entries in body itself. body is the record of a request with the operation op; if it can't be parsed, the
-// replicas refuse it.
-func (r *Registry) Judge(op jute.Op, body []byte) {
+// replicas refuse it. An error says that a provider panicked, whose entry is refused, too.
+func (r *Registry) Judge(op jute.Op, body []byte) error {
 	if len(r.providers) == 0 && !r.o.RefuseOpenACLs {
-		return
+		return nil
 	}
 	d := jute.NewDecoder(body)
 	switch op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
 		d.Buffer()
 		d.Buffer()
-		r.judgeACLs(d, body)
+		return r.judgeACLs(d, body)
 	case jute.OpSetACL:
 		d.Buffer()
-		r.judgeACLs(d, body)
+		return r.judgeACLs(d, body)
 	case jute.OpMulti:
-		r.judgeMulti(d, body)
+		return r.judgeMulti(d, body)
 	}
+	return nil
 }
 
-func (r *Registry) judgeMulti(d *jute.Decoder, body []byte) {
+func (r *Registry) judgeMulti(d *jute.Decoder, body []byte) (err error) {
 	for {
 		op, done := jute.Op(d.Int()), d.Bool()
 		if d.Int(); d.Err() != nil || done {
-			return
+			return err
 		}
 		d.Buffer() // path
 		switch op {
 		case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
 			d.Buffer()
-			r.judgeACLs(d, body)
+			if e := r.judgeACLs(d, body); e != nil {
+				err = e
+			}
 			if d.Int(); op == jute.OpCreateTTL {
 				d.Long()
 			}
@@ -121,13 +164,13 @@ func (r *Registry) judgeMulti(d *jute.Decoder, body []byte) {
 			d.Buffer()
 			d.Int()
 		default:
-			return // a read in a multi, or an unknown operation: there are no ACLs
+			return err // a read in a multi, or an unknown operation: there are no ACLs
 		}
 	}
 }
 
 // judgeACLs checks the ACL at d's position.
-func (r *Registry) judgeACLs(d *jute.Decoder, body []byte) {
+func (r *Registry) judgeACLs(d *jute.Decoder, body []byte) (err error) {
 	var admitted audience
 	for range max(d.Count(aclFixedSize), 0) {
 		perms := jute.Perm(d.Int())
@@ -136,10 +179,17 @@ func (r *Registry) judgeACLs(d *jute.Decoder, body []byte) {
 		if d.Err() != nil || scheme == "" {
 			continue
 		}
-		p := r.providers[scheme]
+		valid := true
+		if p := r.providers[scheme]; p != nil {
+			var e error
+			if valid, e = admits(p, strings.Clone(id)); e != nil {
+				err = e
+			}
+		}
 		open := r.o.RefuseOpenACLs && perms&jute.PermAll != 0 && admitted.add(scheme, id)
-		if p != nil && !p.IsValid(strings.Clone(id)) || open {
+		if !valid || open {
 			body[at] = refusedMark
 		}
 	}
+	return err
 }

@@ -139,6 +139,54 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// careless is a provider that panics, except about a few names.
+type careless struct{ team }
+
+func (careless) HandleAuthentication(r authprovider.Request) (authprovider.Identities, error) {
+	if string(r.Auth) == "ann:secret" {
+		return authprovider.Identities{IDs: []string{"ann"}}, nil
+	}
+	panic("what is " + string(r.Auth) + "?")
+}
+
+func (careless) IsValid(id string) bool {
+	if id == "ann" {
+		return true
+	}
+	var known map[string]func() bool
+	return known[id]()
+}
+
+// TestProviderPanics: a provider that panics refuses what it was asked, and nothing else happens.
+func TestProviderPanics(t *testing.T) {
+	t.Parallel()
+	r := registry(t, Options{Providers: []authprovider.Provider{careless{team{"team"}}}})
+	packet := func(credential string) *jute.AuthPacket {
+		return &jute.AuthPacket{Scheme: "team", Auth: []byte(credential)}
+	}
+	if proof, err := r.Authenticate(nil, jute.ID{}, packet("ann:secret"), nil); err != nil || len(proof.IDs) != 1 {
+		t.Errorf("%v, %v", proof.IDs, err)
+	}
+	_, err := r.Authenticate(nil, jute.ID{}, packet("bob:password"), nil)
+	if !errors.Is(err, ErrFailed) || errors.Is(err, authprovider.ErrUndecided) ||
+		!strings.Contains(err.Error(), "careless.HandleAuthentication (line ") || strings.Contains(err.Error(), "password") {
+		t.Errorf("a panic at login: %v", err)
+	}
+	for id, refused := range map[string]bool{"ann": false, "bob": true} {
+		create := jute.CreateRequest{Path: "/a", ACL: []jute.ACL{{Perms: 1, ID: jute.ID{Scheme: "team", ID: id}}}}
+		body := create.Append(nil)
+		single := jute.MultiOp{Op: jute.OpCreate, Path: "/a", ACL: create.ACL}
+		multi := jute.AppendMulti(nil, []jute.MultiOp{single, {Op: jute.OpDelete, Path: "/a"}})
+		for op, body := range map[jute.Op][]byte{jute.OpCreate: body, jute.OpMulti: multi} {
+			err := r.Judge(op, body)
+			if marked := slices.Contains(body, refusedMark); marked != refused || (err != nil) != refused ||
+				refused && !strings.Contains(err.Error(), "careless.IsValid (line ") {
+				t.Errorf("%v with the id %s: refused %t, %v", op, id, marked, err)
+			}
+		}
+	}
+}
+
 // FuzzJudge: nothing but the first byte of a scheme is ever changed, and nothing panics.
 func FuzzJudge(f *testing.F) {
 	acl := []jute.ACL{{Perms: 31, ID: jute.ID{Scheme: "team", ID: "nobody"}}}

@@ -59,7 +59,9 @@ func (t *readBatch) write(req *request, body []byte) error {
 		c.reader.Blocks()
 		body = r.vetted(body, c.identities())
 	}
-	r.auth.Judge(req.op.code, body)
+	if err := r.auth.Judge(req.op.code, body); err != nil {
+		r.clientLog.Error("an ACL is refused", "client", c.remote, "session", SessionText(c.session), "err", err)
+	}
 	c.reader.leaves = c.reader.leaves || req.op == &opCloseSession
 	c.reader.seq++
 	req.seq = c.reader.seq
