@@ -31,7 +31,7 @@ const (
 const (
 	claimJoinsOnly = 1 << iota
 	claimKnown
-	claimMisses // earlier versions ignore it, and the next
+	claimMisses // earlier versions ignore it and claimOrdered
 	claimOrdered
 )
 
@@ -122,10 +122,10 @@ func appendFounding(b []byte, f *Founding) []byte {
 // HeardName is the name of the kept file with the servers that Inquiry.Data returns.
 const HeardName = "heard"
 
-// EncodeHeard returns the content of that file.
+// EncodeHeard returns the content of the file HeardName.
 func EncodeHeard(ids []uint64) []byte { return fmt.Appendf(nil, "%d\n", ids) }
 
-// DecodeHeard decodes the content of that file; nil for none.
+// DecodeHeard decodes the content of the file HeardName; b is nil if there is no such file.
 func DecodeHeard(b []byte) (ids []uint64, err error) {
 	for f := range strings.FieldsSeq(strings.Trim(string(b), "[]\n")) {
 		id, _ := strconv.ParseUint(f, 10, 64)
@@ -140,10 +140,10 @@ func DecodeHeard(b []byte) (ids []uint64, err error) {
 // FoundingName is the name of the kept file (storage.Dir.Keep) in which a server records the founding it took part in.
 const FoundingName = "founding"
 
-// EncodeFounding returns the content of that file.
+// EncodeFounding returns the content of the file FoundingName.
 func EncodeFounding(f *Founding) []byte { return appendFounding(nil, f) }
 
-// DecodeFounding decodes the content of that file; nil for none.
+// DecodeFounding decodes the content of the file FoundingName. It returns nil if b is nil: there is no such file.
 func DecodeFounding(b []byte) (*Founding, error) {
 	if b == nil {
 		return nil, nil
@@ -175,7 +175,7 @@ func (d *claimDecoder) take(n int) []byte {
 func (d *claimDecoder) byte() byte     { return d.take(1)[0] }
 func (d *claimDecoder) uint64() uint64 { return binary.BigEndian.Uint64(d.take(8)) }
 
-// count reads a count of at most most.
+// count reads a count, which may be at most most.
 func (d *claimDecoder) count(most int) int {
 	n := int(binary.BigEndian.Uint16(d.take(2)))
 	if n > most || d.short {

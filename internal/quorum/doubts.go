@@ -13,7 +13,7 @@ import (
 // all voters for the digest of their state after one entry. The digest that a majority of
 // the voters has is the right one:
 //
-//   - A server of the majority goes on.
+//   - A server of the majority continues.
 //   - A server whose digest differs from the majority's stops, even if it leads. Its own
 //     state is proven wrong: it sets its data aside and joins again.
 //   - If digests differ and none has a majority, as with two servers, or if no server
@@ -257,9 +257,8 @@ func (d *doubts) judge() {
 	}
 }
 
-// giveUp stops a server whose doubt can't be settled. As long as all servers that answer
-// have its state, nothing contradicts that state: the server goes on, and keeps asking the
-// others.
+// giveUp stops a server whose doubt can't be settled. As long as all servers that answer have its
+// state, nothing contradicts that state: the server continues, and keeps asking the others.
 func (d *doubts) giveUp() {
 	own, others, differ := d.votes[d.id], false, false
 	for id, digest := range d.votes { // any order: only whether one differs matters

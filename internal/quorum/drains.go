@@ -21,7 +21,7 @@ import (
 //	answer   ask(8) reason; an empty reason grants
 //
 // A server with a stuck disk asks the same question without wanting to drain: it sends new clients to the others,
-// unless no majority serves without it (Status.Needed). A leader of an earlier version doesn't answer that.
+// unless no majority serves without it (Status.Needed). A leader of an earlier version doesn't answer that question.
 //
 // A leader relies only on reports of its own term that are no older than drainAgeTicks. A server
 // without such a report doesn't count as staying, whatever the cause.
@@ -79,7 +79,7 @@ type Draining struct {
 // ErrAlone refuses the drain of a standalone server, because no other server would take over.
 var ErrAlone = errors.New("drain this server: it is alone, and no other could take over; stop it, its sessions wait for it until their timeouts")
 
-// A DrainRefusedError says that a server may not drain, because too few others would go on serving.
+// A DrainRefusedError says that a server may not drain, because too few others would still serve.
 type DrainRefusedError struct{ Why string }
 
 func (e *DrainRefusedError) Error() string {

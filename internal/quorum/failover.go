@@ -17,7 +17,7 @@ import (
 // the first server may lack the newest entry, so that only another can win, and a
 // pre-vote fails at servers that haven't noticed the loss or aren't connected yet.
 type failover struct {
-	turn  uint64 // tick of this server's next turn; 0 if there is a leader, or was never one
+	turn  uint64 // tick of this server's next turn; 0 if there is a leader, or never was one
 	until uint64 // last tick of the turns; after it raft's election timeout applies
 	term  uint64 // raft's term when turn was set
 	asked uint64 // tick of the last turn

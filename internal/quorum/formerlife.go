@@ -10,11 +10,11 @@ import (
 
 // The old disk of a server may come back, for example by a snapshot of its machine, after the server has joined with an
 // empty one. Its data is of a former life (lostdisk.go): an entry of the log has taken that life out, and the leader
-// counts on what the server has acknowledged since. So the server can't go on with the old data. But everything that
-// the former life had acknowledged was accounted for when it was taken out. So the server sets its data aside and joins
-// again, as after losing its disk (docs/decisions/008-lost-disks.md, "Old disks").
+// counts on what the server has acknowledged since. So the server can't continue with the old data. It need not:
+// everything that the former life had acknowledged was accounted for when that life was taken out. So the server sets
+// its data aside and joins again, as after losing its disk (docs/decisions/008-lost-disks.md, "Old disks").
 //
-// A server learns it from a peer that has applied the entry. Each server keeps, for each other server, the last entry
+// A server learns this from a peer that has applied the entry. Each server keeps, for each other server, the last entry
 // that took out a life of it, and sends that entry on each connection that it accepts from that server. Data that
 // doesn't hold that entry is of a former life: a server that the entry let in holds it after joining, and knows while
 // joining that it joins after that entry.

@@ -10,20 +10,20 @@ import (
 // unappliedBytesMax bounds what formerVoter reads of the log, in bytes of entries.
 const unappliedBytesMax = 1 << 20
 
-// formerVoter makes m, a request for a vote, one that raft grants although this server's log is longer than the
-// candidate's, if this server's log beyond what is committed binds it to nothing: it has no vote any more.
+// formerVoter changes m, a request for a vote, so that raft grants it even if this server's log is longer than the
+// candidate's. It does so only if this server has lost its vote, and its uncommitted entries bind it to nothing.
 //
-// A candidate may need that vote. It had sent the others the end of joint consensus and the next entry, and lost power
-// before it had written either; so it is in joint consensus when it restarts. If it is the only voter that stays, no
-// other server can be elected: the others have longer logs, but no vote.
+// A candidate may need that vote. Suppose that it sent the others the end of joint consensus and the next entry, and
+// lost power before it wrote either: it restarts in joint consensus. If it is the only voter that stays, no other
+// server can be elected: the others have longer logs, but no vote.
 //
-// Raft compares whole logs because this server's acknowledgment may be one of those that committed an entry. That isn't
-// so for entries after the one that took its vote: only voters of the membership since then commit those. A candidate
+// Raft compares whole logs because this server's acknowledgment may be one of those that committed an entry. It can't
+// be for entries after the one that took its vote: only voters of the membership since then commit those. A candidate
 // whose log has that entry has applied the beginning of the change: the leader proposes the end only then, and each
-// server writes the commit index with the entries that it comes with. So the candidate needs a majority of these
-// voters, too, and they compare whole logs. Where one vote was taken without joint consensus, a majority of the former
-// voters still meets every majority of the others if this server is left out of it. If a later change gives this server
-// a vote again, or takes another server's vote, its log holds that change unapplied: then the whole log counts.
+// server writes the commit index together with the entries of the same message. So the candidate needs a majority of
+// these voters, too, and they compare whole logs. Where one vote was taken without joint consensus, a majority of the
+// former voters still meets every majority of the others if this server is left out of it. If a later change gives this
+// server a vote again, or takes another server's vote, its log holds that change unapplied: then the whole log counts.
 func (l *Loop) formerVoter(m *pb.Message) {
 	if m.GetType() != pb.MsgVote && m.GetType() != pb.MsgPreVote || votes(l.conf, l.id) ||
 		l.writes.pending() || l.node.HasReady() {

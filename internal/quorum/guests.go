@@ -17,8 +17,8 @@ import (
 //   - A server that wants to be a guest regularly announces itself, with its address, to
 //     all servers that it knows. They connect to it from then on, and the leader makes it
 //     a learner.
-//   - A voter that a change removes becomes a learner in the same step, and an observer
-//     stays one, if it answers.
+//   - A change that removes a server makes it a learner in the same step if it was a voter, and leaves it a learner if
+//     it was an observer, as long as the server answers.
 //   - A guest that has not answered its leader for guestSilentTicks is removed. It comes
 //     back by announcing itself.
 type guests struct {
@@ -33,7 +33,7 @@ type guests struct {
 	asked   map[uint64]uint64 // by server: tick of its last announcement
 	heard   map[uint64]uint64 // while this server leads, by server: tick when it was last active
 	visited uint64            // tick when this server last announced itself
-	lost    uint64            // tick since when this server knows no leader; 0 while it knows one
+	lost    uint64            // tick since which this server has known no leader; 0 while it knows one
 	full    bool              // the limit strangersMax was logged
 }
 

@@ -34,14 +34,14 @@ import (
 //	    ensemble with it and are the first voters; empty servers join.
 //	F4  One server founds: the one with the lowest id among those that hold data, or among all if none does. It draws the
 //	    lineage. The others begin with that once it answers that it has founded, and with which servers.
-//	F5  By an operator's order, a voter founds with the data that it holds, and waits for nobody who is unknown or holds
-//	    other data. It waits while another voter that is finding out has such an order, except for one with the same
-//	    data and a higher id. That voter has it until it answers something else, or nobody listens at its address: two
-//	    that wait for each other, and then can't reach each other, go on waiting. It follows an order only after a round
-//	    of questions that it began with the order in its Claim: of two servers that answer each other, one at least
-//	    hears of the other's.
-//	F6  A server that has said that it has data, belongs to an ensemble, or knows such a server, does so until it says
-//	    otherwise, even if it is down now, this server has been started again, or the server lines name it no more.
+//	F5  By an operator's order, a voter founds with the data that it holds, without waiting for servers that are unknown
+//	    or hold other data. It still waits while another voter that is finding out has such an order, except for one
+//	    with the same data and a higher id. An order counts until its voter answers otherwise, or nobody listens at the
+//	    voter's address: two voters that wait for each other, and then can't reach each other, keep waiting. A voter
+//	    follows its order only after a round of questions that it began with the order in its Claim: of two servers that
+//	    answer each other, at least one hears of the other's order.
+//	F6  An answer that a server has data, belongs to an ensemble, or knows such a server counts until that server
+//	    answers otherwise, even if it is down now, this server has restarted, or the server lines no longer name it.
 //
 // Two ensembles of the same voters can't both elect a leader, even if the rules are evaluated on outdated claims:
 // a server begins with one lineage only, and a leader needs a majority of the first voters.
@@ -113,11 +113,11 @@ type Beginning struct {
 	Cluster uint64 // of its data directory, never 0
 	// Founding, if not nil, says that the server begins a new ensemble with others. Otherwise it joins one.
 	Founding *Founding
-	// Overtaken says that the others have founded an ensemble without this server, and with a copy of its data. That is
-	// to be set aside: with an empty directory the server joins them.
+	// Overtaken says that the others have founded an ensemble without this server, and with a copy of its data. This
+	// server's data is to be set aside: with an empty directory the server joins the others.
 	Overtaken bool
-	// Address, with Founding, is where others reach this server's peer port if its own server line doesn't say
-	// that, as "host:port"; or "".
+	// Address, with Founding, is the "host:port" that another server's lines give this server, or "" if none is known. It
+	// counts if this server's own line doesn't say where others reach its peer port.
 	Address     string
 	JoinedAfter uint64 // only an entry beyond this index makes it a member
 	JoinedTerm  uint64 // term of the entry at JoinedAfter, 0 if unknown: it takes part in no earlier term
@@ -350,15 +350,16 @@ func voterIDs(members []Member) (ids []uint64) {
 	return ids
 }
 
-// TookPart reports whether this start of the server took part in a founding, which may be nil. It still holds exactly
-// what the ensemble was founded with, so it may begin with the others, even if they have elected a leader meanwhile.
+// TookPart reports whether this start of the server took part in f, which may be nil. If so, the server still holds
+// exactly what the ensemble was founded with. It may then begin with the others, even if they have elected a leader
+// meanwhile.
 func (q *Inquiry) TookPart(f *Founding) bool {
 	return f != nil && f.Base.same(q.Holds) && slices.Contains(f.With, Founder{q.Self, q.Life})
 }
 
-// overtaken returns the cluster of the others' ensemble if it has elected a leader and began with a copy of this
-// server's data. It has all of that data, so that an empty directory serves this server as well. It returns 0 if there
-// is none, or if servers are in different ensembles.
+// overtaken returns the cluster of the others' ensemble if that ensemble has elected a leader and began with a copy of
+// this server's data: this server loses nothing by joining it with an empty directory. overtaken returns 0 if there is
+// no such ensemble, or if the others are in different ones.
 func (q *Inquiry) overtaken(answers map[uint64]Answer) (cluster uint64) {
 	same := false
 	for _, a := range answers { // any order: all must agree
@@ -398,8 +399,9 @@ func (q *Inquiry) beginWith(r *inquiryRound) (b Beginning, ok bool) {
 	return b, false
 }
 
-// disagree returns the other voters that neither hold the data that f was founded with, or none, nor have begun with it
-// in f or in another ensemble of the same voters: only one of these can elect a leader.
+// disagree returns the other voters that stand in the way of f. A voter doesn't if it holds no data or the data that f
+// was founded with, or if it has begun with that data in f or in another ensemble of the same voters: only one of these
+// ensembles can elect a leader.
 func (q *Inquiry) disagree(r *inquiryRound, f *Founding) (ids []uint64) {
 	for _, id := range voterIDs(q.Members) {
 		a, c := r.answers[id], r.claims[id]
@@ -578,8 +580,8 @@ func (q *Inquiry) beginning(f *Founding) Beginning {
 
 // Overtaken reports whether the answers of the other servers say that they have founded an ensemble other than f, and
 // elected a leader, while this server, which founded f, was down. That ensemble holds the data that f was founded with,
-// if any. An elected leader alone doesn't say so: a name may lead to a stranger. While another server belongs to f,
-// most of f's voters must have left it for the same ensemble.
+// if any. An elected leader alone is not enough: a name may lead to a stranger. While another server belongs to f, most
+// of f's voters must have left it for the same ensemble.
 func (f *Founding) Overtaken(answers map[uint64]Answer) bool {
 	var another uint64
 	own, left := false, 0

@@ -8,7 +8,7 @@ import (
 // A Promise is what a raft message commits its sender to, even after a crash and a
 // recovery.
 type Promise struct {
-	Term  uint64 // the sender takes part in no earlier term any more
+	Term  uint64 // the sender no longer takes part in earlier terms
 	Vote  uint64 // if not 0: the sender votes for no other server in Term
 	Acked uint64 // if not 0: the sender holds the log of Term's leader up to this index
 }

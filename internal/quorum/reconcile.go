@@ -31,10 +31,10 @@ import (
 //
 // Before joint the change may be dropped (ChangeDropped); after joint there is no way back.
 //
-// A leader never commits the entry of a step before it has applied the step before. The
-// entry is proposed by a leader that has applied it, so every message that carries the
-// entry also carries a commit index beyond the step before. And raft doesn't let a server
-// campaign while it knows of a committed change of membership that it hasn't applied.
+// A leader applies each step before it commits the entry of the next one. The leader that proposes
+// an entry has applied the previous step, so every message that carries the entry also carries a
+// commit index beyond that step. And raft doesn't let a server campaign while it knows of a
+// committed change of membership that it hasn't applied.
 //
 // settle carries out changes that were decided without these steps, at feature level 1 or
 // before a server lost its disk.
@@ -160,8 +160,9 @@ func (r *reconciler) reconcile() {
 	joint := len(r.conf.GetVotersOutgoing()) > 0
 	switch c := r.change; {
 	case joint && r.conf.GetAutoLeave():
-		// Raft proposes this itself (member), but drops the proposal while leadership is handed over, and tries again only
-		// when another entry is applied. If raft has proposed it, this becomes an empty entry.
+		// Raft proposes the end of joint consensus itself (member), but drops the proposal while leadership is handed over,
+		// and tries again only when another entry is applied. If raft has proposed it already, this proposal becomes an empty
+		// entry.
 		r.propose(&pb.ConfChangeV2{})
 	case joint && c != nil && !c.Named:
 		if !r.handOff() {

@@ -71,9 +71,9 @@ func (s *snapshots) written(l *Loop, e Event) {
 	l.shell.Purge(l.o.SnapshotsKept, s.sent.needed(l, e.Meta.Index))
 }
 
-// sent are the snapshots that were sent to members: by member, the index. A member needs the log after its snapshot
-// until it has caught up: without it, one that takes longer to receive and load a snapshot than the leader to write a
-// few would get one after another, for ever.
+// sent holds, by member, the index of the snapshot that was sent to it. The log after that index is kept until the
+// member has caught up. Otherwise a member that takes longer to receive and load a snapshot than the leader takes to
+// write a few would need one snapshot after another, forever.
 type sent map[uint64]uint64
 
 // needed returns the entry after which the log is needed, or 0, and forgets the members that have all entries up to

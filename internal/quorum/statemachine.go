@@ -102,7 +102,7 @@ type StateMachine interface {
 	Load(meta storage.Meta, snap *storage.Snapshot) (install func(), err error)
 }
 
-// An UnfitError says that a snapshot is intact, but that this server's program can't go on from it, nor from later
+// An UnfitError says that a snapshot is intact, but that this server's program can't continue from it or from later
 // ones.
 type UnfitError struct{ Err error }
 

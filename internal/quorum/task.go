@@ -7,10 +7,10 @@ import (
 )
 
 // A disk may take seconds for a write, or hang. The state machine may take seconds as well: for an entry, or because a
-// client's request holds its lock. A server's messages to the others must not wait for that: that it lives, which
-// sessions it hears, that it no longer leads. So a Loop neither writes its log itself nor calls those methods of the
-// state machine that may take long. Advance returns the task that is due, and the caller does it. If that takes long,
-// the caller goes on with Tick, Handle and Advance meanwhile.
+// client's request holds its lock. A server's messages to the others must not wait for that: they say that it lives,
+// which sessions it hears, or that it no longer leads. So a Loop leaves writes of its log, and those methods of the
+// state machine that may take long, to its caller. Advance returns the task that is due, and the caller does it. If the
+// task takes long, the caller calls Tick, Handle and Advance meanwhile.
 //
 // While a write is under way,
 //
@@ -20,11 +20,11 @@ import (
 //  3. committed entries, which are on the disk already, are applied unless they change the
 //     membership, since the commit index must then be written first.
 //
-// While a call of the state machine is under way, none of its other methods but Report, Reported, Syncs, Levels,
-// Lineage and Moment is called, and nothing is written. Other calls wait, in order.
+// While a call of the state machine is under way, the Loop calls no other of its methods except Report, Reported,
+// Syncs, Levels, Lineage and Moment, and nothing is written. Other calls wait, in order.
 //
-// After stuckTicks of a task the server is stuck: a leader transfers its leadership if a majority
-// without it has what its own log lacks, and any other server doesn't ask for votes.
+// After stuckTicks of a task the server is stuck: a leader transfers its leadership if a majority without it has what
+// its own log lacks, and any other server asks for no votes.
 
 const (
 	// stuckTicks is how many ticks a task may take before the server counts as stuck. A healthy disk
@@ -171,7 +171,7 @@ func (l *Loop) Turn() {
 }
 
 // Advance does work that is ready until a task is due, and returns the task. The caller calls its Do, then Done, then
-// Advance again. Advance returns nil if there is nothing left to do, or only after the task under way.
+// Advance again. Advance returns nil if nothing is left to do, or if the rest must wait for the task under way.
 func (l *Loop) Advance() *Task {
 	l.awaitApplied()
 	l.work()

@@ -33,8 +33,8 @@ import (
 // Entries, a snapshot and Reject are refused in messages of types that don't carry them: only MsgAppResp, MsgVoteResp
 // and MsgPreVoteResp may reject.
 const (
-	// termStepMax is how far ahead of this server a peer's term may be. A server would have to be away for six years to
-	// fall back further, with an election at each tick. And a malicious peer needs as many messages to exhaust all terms.
+	// termStepMax is how far ahead of this server a peer's term may be. To fall back further, a server would have to be
+	// away for six years with an election at each tick. A malicious peer needs 2^32 messages to exhaust all terms.
 	termStepMax = 1 << 32
 	// indexMax leaves room for additions without overflow.
 	indexMax = 1 << 62
@@ -280,7 +280,7 @@ func (v vetting) checkSnapshot(m *pb.Message) error {
 		return fmt.Errorf("it is of index %d of term %d, in a message of term %d", meta.GetIndex(), meta.GetTerm(),
 			m.GetTerm())
 	case len(m.GetSnapshot().GetData()) > 0:
-		return fmt.Errorf("it has %d bytes beside its file", len(m.GetSnapshot().GetData()))
+		return fmt.Errorf("it has %d bytes in addition to its file", len(m.GetSnapshot().GetData()))
 	case len(conf.GetVoters()) == 0 || !contains(conf, v.self):
 		return fmt.Errorf("its membership has no voters, or not this server: %v", conf)
 	}

@@ -14,7 +14,7 @@ type writes struct {
 	appends  []*pb.Message // to be written after it, oldest first
 	applies  []*pb.Message // committed entries to apply, oldest first
 	applying *pb.Message   // entries that are being applied; nil if there are none
-	beside   func()        // waits until they are, if a write runs meanwhile; else nil
+	beside   func()        // waits until they are applied, if a write runs meanwhile; else nil
 	applyErr error         // what applying them returned
 	held     []Event       // snapshots and votes that arrived during a task
 

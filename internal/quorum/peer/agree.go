@@ -13,17 +13,17 @@ import (
 	"github.com/zooid-project/zooid/internal/quorum/peer/handshake"
 )
 
-// Servers without a configured secret agree on one. Each server creates a candidate. Every
-// two servers meet regularly, and each makes the lower of their two candidates its own; it
-// also keeps the earlier ones. A server adopts its candidate as the secret when every member
-// has said that it holds the same candidate. From then on it talks only to servers that know
-// the secret. The others learn of the adoption when they next connect to that server
-// (handshake.ModeTry), or that server to them (handshake.ModeSecret).
+// Servers without a configured secret agree on one. Each server creates a candidate. Every two
+// servers meet regularly, and each adopts the lower of their two candidates as its own; it also
+// keeps its earlier ones. A server adopts its candidate as the secret when every member has said
+// that it holds the same candidate. From then on it talks only to servers that know the secret. The
+// others learn of the adoption when they next connect to that server (handshake.ModeTry), or that
+// server to them (handshake.ModeSecret).
 //
-// All servers adopt the same secret, in whatever order they meet. A server that adopts S
-// has heard from each member that it held S, and held nothing lower itself. If another
-// server adopted a lower S', it had heard from the first server that this one held S'.
-// But then the first server would not have adopted S.
+// All servers adopt the same secret, in whatever order they meet. Suppose that one server adopts S,
+// and another a lower S'. The first has heard from each member that it held S, and held nothing
+// lower itself. The second has heard from the first that it held S'. But then the first would not
+// have adopted S.
 //
 // A server of an older version doesn't take part. While one is among the members, no
 // secret is adopted, and connections without a secret are accepted; see decision 009.

@@ -99,15 +99,15 @@ func (t *transport) answerWhat(c net.Conn) {
 	writeClaimAnswer(c, quorum.AppendBegun(nil, t.cluster, s.Elected, s.Leader, t.founding))
 }
 
-// ErrOvertaken says that the others have founded an ensemble without this server, which has founded another one that
-// elected no leader, or none, and holds only what theirs began with.
+// ErrOvertaken says that the others have founded an ensemble without this server. This server holds only what theirs
+// began with, and has founded no ensemble, or one that has elected no leader.
 var ErrOvertaken = errors.New("the other servers have founded an ensemble without this one, and have all that it holds: this server joins theirs")
 
 // overtakenPause is the time between two rounds of questions.
 const overtakenPause = time.Second
 
-// rivalRounds is the number of rounds after which an operator is told about a founding besides this server's: usually
-// another server begins with one of the two at once.
+// rivalRounds is the number of rounds after which an operator is told that another server has founded an ensemble too:
+// usually a third server begins with one of the two at once.
 const rivalRounds = 5
 
 // watchOvertaken asks the configured members for their state until a leader is elected, this server is stopped, or

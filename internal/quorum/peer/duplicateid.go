@@ -14,11 +14,11 @@ import (
 	"github.com/zooid-project/zooid/internal/quorum"
 )
 
-// Two servers with the same id, on copies of one data directory, would vote twice and
-// acknowledge entries that one of them hasn't. So a server regularly connects to the
-// address that the configuration gives it, and checks which process answers. If another
-// process does, this server runs in the wrong place, and stops. Instead of the cluster's
-// id, the hello carries a number that only this process knows.
+// Two servers with the same id, on copies of one data directory, would vote twice and acknowledge
+// entries that one of them lacks. So a server regularly connects to the address that the
+// configuration gives it, and checks which process answers. If another process does, this server
+// runs in the wrong place, and stops. Instead of the cluster's id, the hello carries a number that
+// only this process knows.
 
 // ErrDuplicateID says that another server with this server's id answers at its address.
 var ErrDuplicateID = errors.New("another server runs under the same id")
@@ -93,8 +93,8 @@ func (t *transport) duplicateIDOf(a arrival) string {
 		r.id, strings.Join(r.addrs, ", "), quorum.SameID)
 }
 
-// sameIDFor is how long a server remembers that two have the same id. The refused one asks again within seconds, or
-// later on a busy machine.
+// sameIDFor is how long a server remembers that two servers have the same id. The refused one asks again within
+// seconds, on a busy machine later.
 const sameIDFor = 30 * time.Second
 
 // sameID is what a connection has shown about two servers with the same id.
@@ -132,7 +132,7 @@ func (t *transport) noteEntered(a arrival) {
 	}
 }
 
-// noteRefused records that r has refused this server, because another one has its id; err is nil if r hasn't.
+// noteRefused records whether r has refused this server because another one has its id; err is nil if r accepted it.
 func (r *remote) noteRefused(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

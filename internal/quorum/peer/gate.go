@@ -8,11 +8,11 @@ import (
 	"github.com/zooid-project/zooid/internal/socket"
 )
 
-// Limits of the peer port. A stranger can hold a connection for handshakeTimeout, and
-// makes this server read no more than an opening and a proof. If there are too many such connections, one is closed, so
-// that peers still get through: as on other ports the oldest of the network that has the most (socket.Newcomers), or
-// any one if all have one. Connections from networks where no server has proven itself go first. The newest connection
-// is never closed.
+// Limits of the peer port. A stranger can hold a connection for handshakeTimeout, and makes this server read no more
+// than an opening and a proof. If there are too many such connections, one is closed, so that peers still get through:
+// as on other ports, the oldest of the network that has the most (socket.Newcomers), or any if no network has more than
+// one. Connections from networks where no server has proven itself are closed first. The newest connection is never
+// closed.
 const (
 	// handshakesMax bounds the unproven connections, whose handshake isn't complete.
 	handshakesMax = 64

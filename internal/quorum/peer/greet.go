@@ -133,10 +133,11 @@ func (t *transport) tryAll(ctx context.Context, addr string, h hello, mode hands
 	return g, err
 }
 
-// attempt dials addr, makes the proof that mode asks for with psk, and sends hello h. Any process may close the
-// connection at the opening. Then attempt makes the older proof, whose recording lets an attacker try secrets, only if
-// server h.to has itself proved by that version, on its own connection to this server, that it knows the secret; or in
-// handshake.ModePair, which has no secret. Every server dials all others.
+// attempt dials addr, makes the proof that mode asks for with psk, and sends hello h. If the other end closes the
+// connection at the opening, it may be of an older version. But any process can do that, and an attacker who records
+// the older proof can try secrets offline. So attempt makes the older proof only in handshake.ModePair, which has no
+// secret, or if server h.to has itself proved by that version, on its own connection to this server, that it knows the
+// secret. Every server dials all others.
 func (t *transport) attempt(ctx context.Context, addr string, h hello, mode handshake.Mode, psk []byte,
 	pin bool) (greeted, error) {
 	g, err := t.attemptAs(ctx, addr, h, handshake.Version, mode, psk, pin)
@@ -255,8 +256,8 @@ type arrival struct {
 // legacy reports whether a began without a proof, as in older versions.
 func (a *arrival) legacy() bool { return a.mode == 0 }
 
-// bareRefusal refuses a server that sends no proof, where all others do. Saying more would tell a stranger which
-// cluster this is.
+// bareRefusal refuses a server that sends no proof, where all others do. A more detailed answer would tell a stranger
+// which cluster this is.
 const bareRefusal = "the servers of this ensemble prove to each other that they know its secret, and you prove nothing: upgrade your server"
 
 // plainRefusal refuses a peer in plain text at a server that accepts only TLS.
@@ -317,8 +318,9 @@ func (t *transport) arrive(raw net.Conn) (a arrival, refusal string, err error) 
 // server. The process was seen at a server's address; it gets the secret if that server
 // was added to the ensemble, if an operator lets it in, or if its certificate is that of a member.
 //
-// A member that holds the agreed secret as a candidate also comes without it until it adopts it: at the latest when
-// this server dials that member. So letIn warns only of a process that has turned down a proof made with the secret.
+// A member may hold the agreed secret only as a candidate. Until it adopts the secret, at the latest when this server
+// dials it, it also connects without it. So letIn warns only of a process that has turned down a proof made with the
+// secret.
 func (t *transport) letIn(raw net.Conn, a arrival) {
 	id := a.hello.from
 	if id == t.id || !t.certified(a) && !t.keys.Admits(id) {
@@ -343,9 +345,9 @@ func (t *transport) lacks(a arrival) bool {
 
 // certified reports whether a comes from a member, according to its certificate. Its process was seen at the member's
 // address, over TLS: there it has shown a server's certificate that names a host of that address. A certificate that it
-// shows here must name one, too. Where names aren't checked, certificates prove nothing; but as long as a member may be
-// of a version that requires no secret over TLS, nothing more is required. A configured secret requires more than a
-// certificate.
+// shows here must name one, too. Where names aren't checked, certificates prove nothing; they are accepted only as long
+// as a member may be of a version that requires no secret over TLS. If a secret is configured, a certificate is not
+// enough.
 func (t *transport) certified(a arrival) bool {
 	over, ok := handshake.TLS(a.Conn)
 	if !ok || t.secure.Client == nil || t.keys.Given() || !t.secure.Named && !t.mayBeBare(true) {

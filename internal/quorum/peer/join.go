@@ -18,7 +18,7 @@ import (
 )
 
 // A server that belongs to no ensemble yet asks its peers before it begins: it may belong to a new ensemble, join an
-// existing one, or have a replaced disk. With a replaced disk it must not go on under its id as if nothing had
+// existing one, or have a replaced disk. With a replaced disk it must not continue under its id as if nothing had
 // happened: it may have voted, and acknowledged entries that it no longer has. quorum.Inquiry decides how the server
 // begins, from the peers' states (claim.go). If a peer belongs to an ensemble, the server joins that, as
 // internal/quorum/lostdisk.go says, by a connection of kind connJoin:
@@ -42,8 +42,8 @@ const (
 // joinPause is the time between two rounds of asking.
 const joinPause = 100 * time.Millisecond
 
-// servesPause takes its place while a server serves clients without having the server lines: Apache's servers log each
-// connection that ends without a session.
+// servesPause replaces joinPause while a server serves clients without having the server lines: Apache's servers log
+// each connection that ends without a session.
 const servesPause = 2 * time.Second
 
 // FoundingPatience is how long a voter must be absent, because nobody listens at its address or
@@ -60,12 +60,12 @@ type Discovery struct {
 	JoinsOnly bool            // it must not found an ensemble
 	// Ordered, if not nil, reports whether an operator has ordered the server to found an ensemble.
 	Ordered func() bool
-	// DropOrder, if not nil, drops that order. It is called when a server of an ensemble with a leader, or that had one,
-	// has answered: the order didn't know of it, and must not count once it is silent.
+	// DropOrder, if not nil, drops that order. It is called when a server answers whose ensemble has or had a leader: the
+	// operator gave the order without knowing of that ensemble, and the order must not count once that server is silent.
 	DropOrder func() error
 	Patience  quorum.Patience
-	// Clients are the addresses ("host:port") at which the others may serve clients, by id. Who doesn't listen for peers,
-	// but there, has data: a standalone server listens for clients only.
+	// Clients are the addresses ("host:port") at which the others may serve clients, by id. A server that listens there,
+	// but not for peers, has data: a standalone server listens for clients only.
 	Clients map[uint64][]string
 	// IsOwn, if not nil, reports whether a connection that this server has made leads to one of its own client ports.
 	IsOwn func(net.Conn) bool
@@ -250,7 +250,7 @@ func (t *transport) answerOne(raw net.Conn) {
 	}
 }
 
-// These refuse connections that need a server of an ensemble, at a server that is finding out how to begin.
+// A server that is finding out how to begin refuses, with one of these, connections that need a server of an ensemble.
 const (
 	emptyRefusal = "this server has an empty data directory and is finding out how to begin" // part of the protocol
 	dataRefusal  = "this server has data of its own, belongs to no ensemble, and is finding out how to begin: its log says what it waits for"

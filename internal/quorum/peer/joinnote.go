@@ -13,11 +13,11 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// NoteName is the name of a file that exists while this server must not take part in
-// elections. It holds the log index beyond which an entry makes the server a member, and
-// the first term that the server may take part in, which is missing if the first version
-// wrote the file. The file is in the log's directory: a server that loses its log loses
-// the note too, and asks to join again. Earlier versions wrote it in the data directory.
+// NoteName is the name of a file that exists while this server must not take part in elections. It
+// holds the log index beyond which an entry makes the server a member, and the first term that the
+// server may take part in, which the first version didn't write. The file is in the log's
+// directory: a server that loses its log loses the note too, and asks to join again. Earlier
+// versions wrote it in the data directory.
 const NoteName = "joining"
 
 // ReadNote returns what the notes in dirs say; JoinedAfter is 0 if there is none.

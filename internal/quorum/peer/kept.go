@@ -11,7 +11,7 @@ import (
 // cluster. A file of another cluster is ignored: recovery and founding give an ensemble a new id.
 type keptNumber struct {
 	name    string // of the file
-	text    string // of it, with a verb for the cluster and one for the number
+	text    string // of the file, with a verb for the cluster and one for the number
 	without string // what happens without the file, for an error about a damaged one
 }
 

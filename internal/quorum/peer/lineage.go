@@ -13,14 +13,14 @@ import (
 // ensembles agree on a random number by the log, the lineage (quorum.StateMachine.Lineage). A server keeps it in a
 // file, and sends it to its peers in two ways:
 //
-//   - in the hello of each connection that carries the ensemble's data. The accepting side refuses
-//     a lineage other than its own.
+//   - in the hello of each connection that carries the ensemble's data. The accepting side refuses any lineage but its
+//     own.
 //   - in a note to the dialling side of connections that it accepts, including those older than
 //     the lineage. The dialling side closes the connection if its own lineage differs.
 //
 // Every server dials all others, so both connections between two servers are checked, and neither
-// stays once servers of different lineages know theirs. A server that lags behind and doesn't know
-// its lineage yet is accepted by its cluster id.
+// stays open once servers of different lineages know theirs. A server that lags behind and doesn't
+// know its lineage yet is accepted by its cluster id.
 //
 // A server sends its lineage only after applying the log's entry, so every member knows the feature
 // level that introduced the lineage, and can read it.
@@ -57,8 +57,8 @@ func (p *Peer) noteLineage() error {
 	return nil
 }
 
-// learn sets this server's lineage. It sends it to all peers, and closes the connections to those that have sent
-// another one.
+// learn sets this server's lineage. It sends the lineage to all peers, and closes the connections to those that have
+// sent another one.
 func (t *transport) learn(lineage uint64) {
 	t.lineage.Store(lineage)
 	t.announceAll()

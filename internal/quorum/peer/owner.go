@@ -13,8 +13,8 @@ import (
 //
 // The file is written before the server promises anything. Only one kind of directory may be in use without the file:
 // an earlier version's, on a disk without room for the file when this version starts on it. Without the server its
-// ensemble may lack a quorum, and earlier versions couldn't detect a copy of the directory either. So the server goes
-// on, logs that, and writes the file as soon as there is room.
+// ensemble may lack a quorum, and earlier versions couldn't detect a copy of the directory either. So the server
+// continues, logs that, and writes the file as soon as there is room.
 
 // keptOwner is the file with the server's id.
 var keptOwner = &keptNumber{
@@ -46,7 +46,7 @@ func checkOwner(dir *storage.Dir, cluster, id uint64) (recorded bool, err error)
 	return true, nil
 }
 
-// Owned reports whether a log's directory names an owner: it is that of a server of an ensemble.
+// Owned reports whether a log's directory names an owner, as that of a server of an ensemble does.
 func Owned(logDir string) (bool, error) {
 	b, err := storage.KeptBefore(storage.OS{}, logDir, keptOwner.name)
 	return b != nil, err

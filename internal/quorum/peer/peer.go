@@ -241,8 +241,8 @@ func (p *Peer) turn() {
 	}
 }
 
-// restTicks is the length of a tick, in normal ticks, while nothing waits for a tick.
-// Waking up 20 times a second was most of the work of an idle server.
+// restTicks is the length of a tick, in normal ticks, while nothing waits for a tick. An idle server did little else
+// than wake up 20 times a second.
 const restTicks = 10
 
 // pause returns the time between two ticks.
@@ -253,9 +253,9 @@ func (p *Peer) pause(resting bool) time.Duration {
 	return p.o.Tick
 }
 
-// unreadable returns the error if a panic came from a log that can't be read, else nil.
-// Raft panics with the error that its storage returns, since it can't go on. Then the
-// cause is the disk, not this program.
+// unreadable returns the error if a panic came from a log that can't be read, else nil. Raft can't
+// continue then, and panics with the error that its storage returned. The cause is the disk, not
+// this program.
 func unreadable(failure any) error {
 	err, ok := failure.(error)
 	var damage *storage.DamageError

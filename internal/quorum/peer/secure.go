@@ -30,9 +30,9 @@ func AllowJoin(dir string, id uint64, addr string) (until time.Time, err error) 
 	return handshake.AllowJoin(dir, id, addr)
 }
 
-// verify returns why a peer that sent h doesn't have that server's certificate, or "" if it
-// does. If the server's address isn't known, any server's certificate will do; for every kind
-// of connection but a question such a server has to prove the secret.
+// verify returns why a peer that sent h doesn't have that server's certificate, or "" if it does.
+// If the server's address isn't known, any server's certificate will do; such a server has to prove
+// the secret for every kind of connection except a question.
 func (t *transport) verify(c net.Conn, h hello) string {
 	over, ok := handshake.TLS(c)
 	if !ok || t.secure.Verify == nil {

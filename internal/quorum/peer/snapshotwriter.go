@@ -39,8 +39,8 @@ func (w *snapshotWriter) close() {
 	w.wg.Wait()
 }
 
-// pace makes a snapshot work in short turns and rest three times as long after each. The
-// rest grows with the turn, because a longer turn kept others waiting longer.
+// pace makes a snapshot work in short turns and rest three times as long after each. A longer turn is followed by a
+// longer rest, because it kept others waiting longer.
 type pace struct {
 	stop  <-chan struct{}
 	since time.Time // when this turn began

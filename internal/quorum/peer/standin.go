@@ -38,7 +38,7 @@ func (p *Peer) do(t *quorum.Task) {
 }
 
 // watchTask runs a tick after the first task, and then at each tick while there are tasks. A task that is still under
-// way at the next look gets a stand-in.
+// way at the next run gets a stand-in.
 func (p *Peer) watchTask() {
 	seen := p.tasks.number.Load()
 	for p.rest(p.o.Tick) {

@@ -26,9 +26,8 @@ const (
 	// dropped, which raft tolerates, and the connection is closed and made again, so that
 	// forwarded requests are resent.
 	sendQueueBytesMax = 64 << 20
-	// forwardQueueBytes is how full the leader's send queue may be for requests to be
-	// forwarded. Otherwise they would fill the queue, and be sent again over the next
-	// connection.
+	// forwardQueueBytes is how full the leader's send queue may be while requests are forwarded.
+	// Without it, requests would fill the queue, and be sent again over the next connection.
 	forwardQueueBytes = 4 << 20
 	dialTimeout       = time.Second
 	writeTimeout      = 5 * time.Second
@@ -195,8 +194,7 @@ func (t *transport) dropPeer(id uint64) {
 	t.log.Info("a server that is no member and doesn't answer is no longer connected to", "server", id)
 }
 
-// gone removes a remote that was dropped, and reports whether it was. setPeer may have added
-// it again meanwhile.
+// gone removes a remote if it is still dropped, and reports whether it is: setPeer may have added it again meanwhile.
 func (t *transport) gone(r *remote) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -110,8 +110,8 @@ func Explained(err error) error {
 	return Bare(err)
 }
 
-// Bare returns err without the addresses of the connection. The message around it has
-// them already, and they would make the text different at each attempt.
+// Bare returns err without the addresses of the connection. The message around it has them already. Besides, they would
+// make the text different at each attempt.
 func Bare(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op != "remote error" {
