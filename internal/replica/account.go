@@ -17,9 +17,9 @@ import (
 // refused in a fixed order (memory.Step) with jute.ErrThrottledOp, which means "not executed at
 // all"; the costliest newcomers are refused first.
 //
-// Reads, deletes, heartbeats, the end of sessions, and the reconnection of known sessions are never refused. A client
-// that meanwhile sets many watches again is disconnected (watchBytesMax). A server refuses requests of its own clients
-// before they reach the log, because all servers apply the log alike.
+// Reads, deletes, heartbeats, the end of sessions, and the reconnection of known sessions are never refused. But a
+// client that reconnects and sets many watches again is disconnected (watchBytesMax). A server refuses requests of its
+// own clients before they reach the log, because all servers apply the log alike.
 
 // clientBytes is what a connection uses in addition to its buffers: a goroutine, and its records
 // here and in the network poller.
@@ -40,8 +40,8 @@ type memoryAccount struct {
 // used returns the memory in use now, as far as known.
 func (m *memoryAccount) used() int64 { return m.rest.Load() + m.watches.Load() }
 
-// The shorter memory is, the fewer watches a reconnecting client may set again: a 64th of memory.limit, then some
-// thousand, then a hundred. So clients with many watches go first.
+// The shorter memory is, the fewer watches a reconnecting client may set again: first a 64th of memory.limit, then some
+// thousand, then a hundred. So clients with many watches are disconnected first.
 const (
 	watchBytesShare = 64
 	watchBytesFew   = 128 << 10
@@ -71,7 +71,8 @@ const (
 
 var memoryUses = [...]string{forWatches, forReplies, forFrames}
 
-// closeForMemory closes a connection at once, while memory is short, because of its memory for what. c.mu is held.
+// closeForMemory closes a connection at once, while memory is short, because of the memory that it uses for what. c.mu
+// is held.
 func (o *outside) closeForMemory(c *Client, what string, bytes int64) {
 	o.meters.closedForMemory[what].Inc()
 	o.clientLog.Warn("a connection is closed because memory is short", "client", c.remote,
@@ -142,8 +143,8 @@ func (r *Replica) memoryUse() memory.Use {
 	return u
 }
 
-// sessionMemory returns the memory that sessions use outside the tree: for the connection each is attached to, its
-// owners, its expiry, and the local sessions that have not entered. mu is held at least for reading.
+// sessionMemory returns the memory that sessions use outside the tree: the records of their connections, their owners
+// and their expiry, and the local sessions that have not entered. mu is held at least for reading.
 func (r *Replica) sessionMemory() int64 {
 	const localBytes = int64(unsafe.Sizeof(localSession{})) + indexEntryBytes + jute.PasswdSize
 	own := &r.locals
@@ -155,8 +156,8 @@ func (r *Replica) sessionMemory() int64 {
 // indexEntryBytes is roughly what an entry of a Go map of pointers uses.
 const indexEntryBytes = 40
 
-// closeCostliest closes the connections that use most memory for what, if all together use more than an unreadShare of
-// limit for it, until a quarter of that is free.
+// closeCostliest closes the connections that use most memory for what, if all connections together use more than an
+// unreadShare of limit for it. It stops when a quarter of that share is free.
 func (r *Replica) closeCostliest(what string, limit int64, of func(*Client) int64) {
 	most, used := limit/unreadShare, int64(0)
 	type share struct {

@@ -40,7 +40,8 @@ func (v verdict) refuses() bool { return v >= noSuchOp }
 //
 // A client that pipelines writes relies on their order (X6). After a write was refused for lack of
 // disk space or memory, the next one is taken only once the client has received the refusal.
-// Otherwise the later write could be applied before the client knows that the earlier one was not.
+// Otherwise the later write could be applied before the client learns that the earlier one was
+// refused.
 var ErrUntold = errors.New("the client has yet to be told that a write was refused")
 
 // admit decides on one request. The batch may hold the replica; admit releases it if the decision

@@ -14,7 +14,7 @@ import (
 
 // Apply evaluates committed entries, in order, and queues the resulting replies and notifications
 // for the clients connected here. An error means that this server's log holds something that this
-// program did not write; going on would make the state diverge.
+// program did not write; continuing would make the state diverge.
 func (r *Replica) Apply(entries []quorum.Entry) (err error) {
 	var push *Client
 	defer func() {

@@ -100,8 +100,8 @@ type arrival struct {
 }
 
 // ahead counts the unanswered requests that hold back the writes behind them. A new write must not overtake a sync or a
-// long read. It waits for a reconfig because the reconfig's answer has the zxid of a later entry than its own, and the
-// zxid of the write's answer must not be smaller. Only the reader adds.
+// long read. It also waits for a reconfig: a reconfig's answer has the zxid of a later entry than its own, and the
+// answer to a later write must not have a smaller zxid. Only the reader adds.
 type ahead struct {
 	syncs     atomic.Int32 // that are not ready
 	longReads atomic.Int32

@@ -8,8 +8,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// refusal is the reason why a connect request gets a closed connection instead of an answer,
-// as from Apache: the client should try another server.
+// refusal is the reason to close a connection instead of answering its connect request, as Apache does: the client
+// should try another server.
 type refusal string
 
 func (e refusal) Error() string { return string(e) }
@@ -28,7 +28,7 @@ const (
 	// noRoomSessionsMax bounds the sessions that begin in the log while the disk is nearly full. They use a small part of
 	// the log's reserve even if each begin and end is an entry of its own. Later sessions are local ones, which need no
 	// room, so that operators and monitors still get one. A local session is over when its client moves to another server,
-	// so the first ones aren't local.
+	// so the first noRoomSessionsMax are not local.
 	noRoomSessionsMax = 1000
 )
 
@@ -59,7 +59,7 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 		return refusal("this server has no leader; the client must try another server")
 	case req.SessionID == 0 && r.room.logWaits.Load() && !r.alone && !r.room.needed.Load() &&
 		r.locals.scope == tree.Global:
-		// A local session would be over for a client that moves to another server. If no other server serves, a local one is
+		// A client would lose a local session by moving to another server. If no other server serves, a local session is
 		// better than none.
 		return refusal("this server's log has no room; the client must try another server")
 	case req.LastZxidSeen > r.tree.LastZxid():
@@ -233,8 +233,8 @@ func attachBody(op jute.Op, timeout int32, passwd []byte) []byte {
 
 // sendAttach sends the request to attach c's session. It is sent only once: a late copy would
 // return the session to a connection that it has left, or begin the session again after its end.
-// The writes of that connection could then be applied twice, since sequence numbers tell them
-// apart only as long as they don't start over. mu is held for writing.
+// The writes of that connection could then be applied twice: sequence numbers prevent that only as
+// long as they don't start over. mu is held for writing.
 func (r *Replica) sendAttach(c *Client) {
 	c.arrival.sent, c.attachedAt = true, r.now()
 	// If the session is entering, its OpEnter record waits among the proposals and must not be overtaken.

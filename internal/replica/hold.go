@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// No lock that others wait for is held for longer than a step. Long holds of the replica come from requests, so the
-// longest hold shows operators and tests whether all their work is bounded (decision 090).
+// No lock that others wait for is held for longer than a step. Only requests hold the replica for long, so the longest
+// hold shows operators and tests whether the work of every request is bounded (decision 090).
 
 // A hold is a reason for holding the replica.
 type hold int
@@ -18,7 +18,7 @@ const (
 	holds                 // the number of reasons
 )
 
-// holdWindow is the time (ns) after which a long hold is forgotten, at the latest after twice as long.
+// holdWindow is the least time (ns) for which a long hold is remembered; the longest is twice that.
 const holdWindow = int64(60e9)
 
 // longestHold is the longest time for which the replica was held, in the present window and in the one

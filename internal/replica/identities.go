@@ -30,7 +30,8 @@ func (c *Client) Grants() []auth.Grant { return *c.grants.Load() }
 const supersReplaced = "the superusers were replaced while it authenticated; it tries again"
 
 // proved adds the identities that a credential has proved, and reports whether the client may stay. It may not if the
-// superusers were replaced meanwhile and the credential would prove less now, since a recheck may have been too early.
+// superusers were replaced meanwhile and the credential would prove less now: the recheck after the replacement may
+// have come too early to see this client.
 func (l *logins) proved(c *Client, proof *auth.Proof) bool {
 	c.Prove(proof)
 	l.expiring.note(c)

@@ -10,9 +10,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Tasks of the leader alone: to end silent sessions, and to remove empty containers and znodes
-// whose time to live is over. The leader proposes; the change happens when the log's entry is
-// applied.
+// The leader alone ends silent sessions, and removes empty containers and znodes whose time to live
+// is over. The leader proposes; the change happens when the log's entry is applied.
 
 // Lead tells the replica the current leader. With a new leader all unapplied requests are
 // sent again; a server that begins to lead gives every session its full timeout.
@@ -142,7 +141,7 @@ func (r *Replica) Expire(now, last int64) {
 	dead := r.expiry.Due(now, r.hearing.heardAt)
 	for _, id := range dead {
 		r.clientLog.Info("session expired: nothing was heard of its client for its timeout", "session", SessionText(id))
-		// Resumptions are queued first too, and must not overtake this.
+		// Resumptions are queued first too, and must not overtake the end of the session.
 		r.proposals.AddFirst(tree.AppendRecord(nil,
 			&tree.Request{Op: tree.OpExpire, Session: id, Body: jute.AppendLong(nil, int64(r.leader.Term))}))
 	}
@@ -151,8 +150,8 @@ func (r *Replica) Expire(now, last int64) {
 	}
 }
 
-// cantHear reports whether this leader could not hear its servers' reports lately, because its loop stood or it reaches
-// no majority. That is no session's fault. mu is held for writing.
+// cantHear reports whether this leader could not hear its servers' reports lately, because its loop stood still or it
+// reaches no majority. No session may expire for that. mu is held for writing.
 func (r *Replica) cantHear(now int64) bool {
 	if r.alone {
 		return false

@@ -11,8 +11,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// levels holds what the log says about how members with different versions, and different rules for the ids in ACLs,
-// work together, and what this server knows about the others.
+// levels lets members with different versions, and different rules for the ids in ACLs, work together. It holds what
+// the log has put in force, and what this server knows about the others.
 type levels struct {
 	*outside
 	*state
@@ -23,7 +23,7 @@ type levels struct {
 	rules   atomic.Pointer[auth.Rules] // in force; nil for none
 	unmet   unmetRules                 // guarded by mu
 
-	// The quorum's loop reported them on the leader, and owns them.
+	// On the leader: what the quorum's loop has reported. The loop owns these fields.
 	supported int32       // feature level that all members know
 	announced []announced // by the other members; guarded by mu for other goroutines
 }
@@ -58,7 +58,7 @@ func (l *levels) note() {
 	l.lineage.Store(l.tree.Lineage())
 }
 
-// Lineage returns the lineage of this server's history, or 0 if none was agreed on yet.
+// Lineage returns the lineage of this server's history, or 0 if none has been agreed on yet.
 func (l *levels) Lineage() uint64 { return l.lineage.Load() }
 
 // proposeLineage proposes a lineage for the ensemble if it has none. Standalone servers need none: an ensemble founded

@@ -13,7 +13,7 @@ import (
 // keeps it from owning ephemeral znodes (tree.Scope).
 //
 // A server whose disk is nearly full begins such sessions too, after noRoomSessionsMax sessions in
-// its log. They get the scope LocalUpgrading, so that they can do everything when there is room
+// its log. They get the scope LocalUpgrading, so that nothing is denied to them once there is room
 // again.
 //
 //	not entered   here only: in locals, expires by this server's clock
@@ -49,8 +49,8 @@ type localSession struct {
 	timeout int32
 	scope   tree.Scope
 	enter   []byte // its OpEnter record, once it is entering
-	// left says that the session's client closed it. The one connection that has the session writes
-	// it, with Replica.mu held shared.
+	// left says that the session's client closed it. Only the connection that has the session writes it, holding
+	// Replica.mu for reading.
 	left bool
 }
 

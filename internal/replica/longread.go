@@ -60,10 +60,10 @@ const (
 	// watches of setWatches, and by removing them when it ends: some sixty thousand watches. All
 	// connections of its identity or address together have as much. A step counts for at most
 	// watchStepMax (ns): a longer one includes others' time. Beyond watchTime, a connection rests for
-	// watchRestMin (ns) or longer. Neither for one request nor since it was last heard does it rest
-	// longer than watchRestsMax (ns) or a quarter of its session's timeout: many clients may have one
-	// address, and a resting connection may not be read. A connection that has ended rests for at most
-	// watchForgetMax (ns).
+	// watchRestMin (ns) or longer. For one request, and since it was last heard, it rests for at most
+	// watchRestsMax (ns), or a quarter of its session's timeout if that is less: many clients may have
+	// one address, and a resting connection may not be read. A connection that has ended rests for at
+	// most watchForgetMax (ns).
 	watchTime      = int64(1e9 / 16)
 	watchStepMax   = int64(1e6)
 	watchRestMin   = int64(2e6)
@@ -221,8 +221,8 @@ func (c *Client) restNow(now int64) time.Duration {
 	return c.watchRest(now, min(most-*rested, c.lastHeard.Load()*1e6+most-now), rested)
 }
 
-// watchRest returns how long c must rest before its watches keep the replica busy again, at most
-// most (ns), and adds that to rested.
+// watchRest returns how long c must rest before its watches keep the replica busy again, no longer than most (ns), and
+// adds that to rested.
 func (c *Client) watchRest(now, most int64, rested *int64) time.Duration {
 	rest := c.limits.watchRate.Owes(now)
 	if o := c.limits.owner(); o != nil {

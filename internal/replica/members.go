@@ -97,8 +97,8 @@ var changeSteps = map[quorum.ChangeStep]tree.ChangeStep{
 	quorum.ChangeNamed: tree.ChangeNamed, quorum.ChangeDone: tree.ChangeDone, quorum.ChangeDropped: tree.ChangeDropped,
 }
 
-// StepChange proposes a step of the change of membership under way. The configured membership
-// replaces a first one that is dropped.
+// StepChange proposes a step of the change of membership under way. If the ensemble's first membership is dropped, the
+// configured one replaces it.
 func (m *members) StepChange(id int64, step quorum.ChangeStep) {
 	m.proposals.Add(&tree.Request{Op: tree.OpChange, Body: tree.AppendChange(nil, id, changeSteps[step])})
 	m.mu.RLock()
@@ -111,7 +111,7 @@ func (m *members) StepChange(id int64, step quorum.ChangeStep) {
 	m.kick()
 }
 
-// own returns the configured membership, as it would be staged in place of staged.
+// own returns the configured membership in the form in which it would replace staged.
 func (m *members) own(staged string) string {
 	if m.membership.Own == nil {
 		return m.membership.Text

@@ -20,7 +20,7 @@ type Meters struct {
 
 	Admin *metrics.Admin
 
-	// auth packets of the scheme ensemble: their name is the ensemble's, is a different one, or wasn't checked
+	// auth packets of the scheme ensemble whose name is the ensemble's, is a different one, or wasn't checked
 	ensembleRight, ensembleWrong, ensembleSkipped *metrics.Counter
 
 	// connections

@@ -9,7 +9,7 @@ import (
 
 // No request waits for the log longer than its session's timeout. A client that gets no answer for
 // that long has abandoned its connection, or should. So the server closes the connection, and the
-// client asks again, perhaps another server. An error as an answer would break the order of
+// client asks again, perhaps at another server. Answering with an error would break the order of
 // replies. Requests that aren't proposed yet are dropped with the connection (see Disconnected).
 //
 // The time counts from the last answer on the connection. A client that sends more at once than can

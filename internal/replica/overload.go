@@ -112,9 +112,9 @@ func (t *readBatch) holdsBack() bool {
 }
 
 // survey finds the owners that have more than their share of the unanswered requests. The payers
-// that have any share the limit equally, and the owners that one payer answers for share its part;
-// a single one may use all of it. A share is at least one request: an owner with no more than that
-// is never greedy.
+// with unanswered requests share the limit equally, and the owners for which a payer answers share
+// its part. A payer's only owner with requests may use all of its part. A share is at least one
+// request: an owner with one request is never greedy.
 func (o *overload) survey() {
 	payers := map[*owner]map[*owner]int64{}
 	for _, c := range o.Clients() {
@@ -175,7 +175,7 @@ func (l *clientLimits) owner() *owner {
 }
 
 // payer returns the owner that the client's requests count toward in sharing the server: its owner, or its address if
-// any client could claim that owner. Otherwise one host would have as many shares as it makes up names.
+// any client could claim that owner. Otherwise a host could get any number of shares by making up names.
 func (l *clientLimits) payer() *owner {
 	if o := l.identity.Load(); o != nil && !l.claimed.Load() {
 		return o

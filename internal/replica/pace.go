@@ -209,7 +209,7 @@ func ownerName(id jute.ID) string { return id.Scheme + ":" + id.ID }
 // tooManyOfIdentity is why a connection ends if its identity has too many.
 const tooManyOfIdentity = "there are as many connections of its identity as one may have (limits.identity)"
 
-// spendAfter is after which time (ns) a connection's use counts for its address and its identity at the latest.
+// spendAfter is the longest time (ns) until a connection's use counts for its address and its identity.
 const spendAfter = int64(5e6)
 
 // use counts requests and bytes taken from the batch's connection.

@@ -9,7 +9,7 @@ import (
 
 const (
 	quotaRoot = "/zookeeper/quota"
-	// quotasMax bounds the znodes below quotaRoot that one call of Quotas looks at.
+	// quotasMax bounds the znodes below quotaRoot that one call of Quotas visits.
 	quotasMax = 10_000
 )
 

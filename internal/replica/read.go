@@ -53,8 +53,7 @@ func (r *reads) readSync(_ *Client, out, body []byte) ([]byte, jute.Code) {
 	return jute.AppendString(out, path), jute.OK
 }
 
-// readExists sets its watch even if there is no znode, but not if the client may not read the
-// znode.
+// readExists sets its watch even if the znode doesn't exist, but not if the client may not read the znode.
 func (r *reads) readExists(c *Client, out, body []byte) ([]byte, jute.Code) {
 	path, wanted, ok := pathWatch(body)
 	if !ok {

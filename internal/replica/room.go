@@ -9,8 +9,8 @@ import (
 )
 
 // One client could make a server need unbounded memory for replies and requests, by asking for large lists without
-// reading them, or by beginning large requests without ending them. So all connections share a memory.Room for each, an
-// unreadShare of memory.limit:
+// reading them, or by beginning large requests without ending them. So all connections share one memory.Room for
+// replies and one for requests, each an unreadShare of memory.limit:
 //
 //	replies  Room for a large reply is taken before its memory is; the read waits for it in its connection's queue. While
 //	         room is short, no connection with more than outputFreeBytes unread gets further replies, and no request is
@@ -102,8 +102,8 @@ func echoed(code jute.Op, body []byte) (n int) {
 }
 
 // takeRoom takes the room that c's long read needs next, and returns the read if it got it. If not, c is parked until
-// there is room. A list that has begun is dropped then, and begun again when there is room: so a waiting read holds
-// none.
+// there is room. A list that has begun is then dropped, and begun again when there is room, so that a waiting read
+// holds no room.
 func (c *Client) takeRoom() *longRead {
 	c.mu.Lock()
 	defer c.mu.Unlock()

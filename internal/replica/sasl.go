@@ -6,8 +6,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// SASLOptions are the settings of logins by SASL. With the zero value there are no such logins, and
-// sasl requests have no effect.
+// SASLOptions are the settings of logins by SASL. The zero value allows no such logins: sasl requests have no effect.
 type SASLOptions struct {
 	Mechanism   sasl.Mechanism // has the users of the login file; nil for none
 	AllowFailed bool           // allowSaslFailedClients: a client that fails stays, without an identity

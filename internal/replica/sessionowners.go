@@ -12,12 +12,12 @@ import (
 )
 
 // The sessions of an address, and of an identity, are limited on the server where they begin. A session counts from its
-// begin to its end, also without a connection, and wherever it is resumed: a client that opens sessions and drops their
-// connections can't accumulate them until their timeouts.
+// begin to its end, also while it has no connection, and wherever it is resumed. So a client can't accumulate sessions
+// by dropping their connections.
 //
 // Every server counts. The entry that attaches a session has the identities of its connection (D10), among them the
 // address, so a server knows a session's owners if it has applied the session's begin, or a later resumption, since it
-// started. It doesn't know the owners of a session from a snapshot until the session is resumed. An identity that a
+// started. If the session came from a snapshot, the server learns them when the session is resumed. An identity that a
 // connection proves after its session has begun is in no such entry: only the server that the client is connected to
 // counts the session for it.
 //
@@ -101,7 +101,7 @@ func (s *sessionCounts) count(session int64, c *Client) {
 	}
 }
 
-// countAttached is count for a session that an entry has attached to a connection, which may have ended or be
+// countAttached is count for a session that an entry has attached to a connection. The connection may have ended, or be
 // another server's. mu is held for writing.
 func (s *sessionCounts) countAttached(res *tree.Result) {
 	if c := s.clients[res.Cnx]; c != nil {

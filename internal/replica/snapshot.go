@@ -28,12 +28,12 @@ type snapshots struct {
 }
 
 const (
-	// snapshotRoomShare limits the log between two snapshots to a tenth of the log's room: the log is
-	// kept from the oldest of several snapshots on, and grows while one is written.
+	// snapshotRoomShare limits the log between two snapshots to a tenth of the log's room. The log that several snapshots
+	// need is kept, and it also grows while a snapshot is written.
 	snapshotRoomShare = 10
 	// snapshotTreeShare makes the log grow by at least a quarter of the last snapshot before the next
-	// one, however short room is: otherwise a large tree on a small disk would be written
-	// continually.
+	// one, even if there is little room. Otherwise a server with a large tree and a small disk would
+	// write snapshots continually.
 	snapshotTreeShare = 4
 	// snapshotBytesMin is the least growth of the log between two snapshots.
 	snapshotBytesMin = 256 << 10
@@ -56,10 +56,10 @@ type diskRoom struct {
 	sessions int         // sessions begun in the log since the disk became nearly full; Replica.mu guards it
 }
 
-// Space tells the replica how much room the disk has. When there is none, clients' writes are
-// answered with jute.ErrThrottledOp, which means that they were not executed. The less room there is, the sooner a
-// snapshot is due. needed is quorum.Status.Needed: while the log waits for room, new clients are sent to the other
-// servers, unless those are known not to serve.
+// Space tells the replica how much room the disk has. When there is none, clients' writes are answered with
+// jute.ErrThrottledOp, which means that they were not executed. The less room there is, the sooner a snapshot is due.
+// needed is quorum.Status.Needed: while the log waits for room, new clients are sent to the other servers, unless these
+// are known not to serve.
 func (r *Replica) Space(s storage.SpaceState, needed bool) {
 	r.room.none.Store(s.Level == storage.SpaceRefuse)
 	r.room.logWaits.Store(s.Waits)
@@ -98,7 +98,7 @@ func (s *snapshots) SnapshotDone(_ storage.Meta, bytes int64) {
 	s.meters.snapshot.Observe((s.now() - s.began) / 1e6)
 }
 
-// image reads the tree's image chunk by chunk, so that writes can go on in between.
+// image reads the tree's image chunk by chunk, so that writes can proceed in between.
 type image struct {
 	*state
 	img  *tree.Image

@@ -8,7 +8,7 @@ import (
 // A Socket is what a Client requires of the connection below it. Wake, Abort, Tries, Delivered and Acked may be called
 // with the client locked. They must neither block nor call the client.
 type Socket interface {
-	// Wake arranges for some goroutine to take the output, which none is flushing.
+	// Wake makes some goroutine take the output. It is called while no goroutine is flushing.
 	Wake()
 	// Tries reports whether output may be written without blocking. If it may not, Try and Push do nothing.
 	Tries() bool

@@ -62,8 +62,8 @@ func (l *loop) arrives(e *quorum.Entry, now int64) {
 // slowPathMax is how many bytes of a slow request's path are logged.
 const slowPathMax = 256
 
-// answersLate logs a request that is answered at now (ns), long after it arrived. The answer
-// isn't written to the socket yet. c.mu is held.
+// answersLate logs a request that is answered at now (ns), long after it arrived. The answer has not been written to
+// the socket yet. c.mu is held.
 func (l *loop) answersLate(c *Client, req *request, res *tree.Result, now int64) {
 	took := now - req.at
 	if l.slow <= 0 || took < l.slow || req.op.code == jute.OpPing {

@@ -89,8 +89,8 @@ func (s *stats) answered(c *Client, req *request, zxid, now int64) {
 	s.answeredMany(c, req.code(), req.isWrite(), req.xid, 1, (now-req.at)/1e6, zxid, now)
 }
 
-// answeredMany adds n replies to requests of one kind, each sent ms after its request arrived; xid
-// and zxid are those of the last reply.
+// answeredMany adds n replies to requests of one kind, each made ms milliseconds after its request arrived; xid and
+// zxid are those of the last reply.
 func (s *stats) answeredMany(c *Client, op jute.Op, write bool, xid int32, n, ms, zxid, now int64) {
 	c.stats.sent.Add(n)
 	c.stats.lastOp.Store(int32(op))

@@ -73,7 +73,7 @@ func (u *unanswered) manyBytes(size int) bool {
 }
 
 // bound makes bytesMax follow memory.limit, which is 0 or less if there is none. A request counts as half of bytesMax
-// at most: otherwise a larger one would wait for ever.
+// at most: otherwise a larger one would wait forever.
 func (u *unanswered) bound(limit int64) {
 	most := int64(unansweredTotalMax)
 	if limit > 0 {

@@ -48,7 +48,7 @@ func (e *clientEvents) take() {
 	e.taken, e.waiting = e.waiting, 0
 }
 
-// drop records that neither out nor the buffer being written is kept any more.
+// drop records that both out and the buffer being written have been discarded.
 func (e *clientEvents) drop() {
 	e.forget(e.taken + e.waiting)
 	e.taken, e.waiting = 0, 0

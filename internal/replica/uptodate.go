@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// No request of a session is answered much later than the session's end (X10): another client may already hold the
-// session's locks. A server may learn late of the end, because its disk hangs, its loop stands, or it is cut off. So it
+// No request of a session is answered long after the session's end (X10): another client may already hold the session's
+// locks. A server may learn of the end late, because its disk hangs, its loop stands still, or it is cut off. So it
 // must know how late it may be. The loop regularly asks the leader how far the log is committed. Once that is applied
 // here, this server knows everything acknowledged to any client before the question, including the ends of sessions
 // (Moment, UpToDate).
@@ -54,7 +54,7 @@ type freshness struct {
 // Moment implements quorum.StateMachine.
 func (f *freshness) Moment() int64 { return f.now() }
 
-// UpToDate implements quorum.StateMachine. Clients whose answers were held back get them.
+// UpToDate implements quorum.StateMachine. It releases the answers that were held back.
 func (f *freshness) UpToDate(as int64) {
 	if as <= f.at.Load() {
 		return
@@ -82,8 +82,8 @@ func (f *freshness) UpToDate(as int64) {
 	f.withholds.Store(len(kept) > 0)
 }
 
-// Behind returns for how long this server may not have heard of the ensemble's changes, or 0 if that isn't known yet.
-// It is 0 on a standalone server.
+// Behind returns the longest time for which this server may have missed the ensemble's changes, or 0 if that isn't
+// known yet. It is 0 on a standalone server.
 func (f *freshness) Behind() time.Duration {
 	as := f.at.Load()
 	if f.alone || as == 0 {
@@ -92,8 +92,8 @@ func (f *freshness) Behind() time.Duration {
 	return time.Duration(f.now() - as)
 }
 
-// age returns for how long (ns) c's session may have ended without this server knowing. The session lived when it was
-// attached to c.
+// age returns the longest time (ns) for which c's session may be over without this server knowing. The session lived
+// when it was attached to c.
 func (f *freshness) age(c *Client, now int64) int64 {
 	return now - max(f.at.Load(), c.attachedAt)
 }

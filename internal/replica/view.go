@@ -174,12 +174,12 @@ type Connection struct {
 
 	// The rest is set for connections with a session, those whose Session isn't 0.
 	Session      int64
-	LastOp       string // cons's name for it, of about four letters; NA for none since crst, else "" for none
+	LastOp       string // cons's name for it, of about four letters; NA if none since crst, "" if none at all
 	Established  time.Time
 	Timeout      int32 // ms
 	LastHeard    int64 // ms of the replica's clock
-	LastCxid     int32 // xid of the last answer; -1 for none since crst, else 0 for none
-	LastZxid     int64 // of the last answer; -1 for none since crst, else 0 for none
+	LastCxid     int32 // xid of the last answer; -1 if none since crst, 0 if none at all
+	LastZxid     int64 // of the last answer; -1 if none since crst, 0 if none at all
 	LastResponse int64 // ms of the replica's clock, 0 for none
 	LastLatency  int64 // ms
 	Latency      Latency
