@@ -57,8 +57,8 @@ func (a *acceptor) refuse(what string, nc net.Conn, why string) {
 	nc.Close()
 }
 
-// admit registers a connection, or returns the reason why there are too many. If so, a connection without a connect
-// request makes room for it, so that silent connections keep nobody out.
+// admit registers a connection, or returns the reason why there is no room for it. If there are too many, admit first
+// closes a connection without a connect request, so that silent connections keep nobody out.
 func (a *acceptor) admit(nc net.Conn) string {
 	out, why := a.connections.enter(nc)
 	if out != nil {
@@ -70,8 +70,8 @@ func (a *acceptor) admit(nc net.Conn) string {
 
 // serve handles one connection from beginning to end, on goroutines that follow one another; secure says that the
 // connection begins with a TLS handshake. A goroutine that has done one-time work ends before a wait for the client,
-// and another one waits, with few stack frames below the read: Go's stacks begin at 2 KiB, double, and hardly ever
-// shrink, and an idle connection has little besides its stack.
+// and another one waits, with few stack frames below the read. Go's stacks begin at 2 KiB, double, and hardly ever
+// shrink, and the stack is most of the memory of an idle connection.
 func (a *acceptor) serve(nc net.Conn, secure bool) {
 	nc.SetReadDeadline(time.Now().Add(a.opt.SessionlessTimeout))
 	if secure {
@@ -83,7 +83,7 @@ func (a *acceptor) serve(nc net.Conn, secure bool) {
 	}
 }
 
-// open continues with a connection whose first bytes are in.
+// open continues with a connection whose first bytes have arrived: in.
 //
 //go:noinline
 func (a *acceptor) open(nc net.Conn, in []byte) {
@@ -151,7 +151,7 @@ func (a *acceptor) readHead(nc net.Conn) []byte {
 	return in
 }
 
-// saidNothing records that a connection has ended without its first bytes.
+// saidNothing records that a connection has ended before its first bytes arrived.
 //
 //go:noinline
 func (a *acceptor) saidNothing(nc net.Conn, err error) {

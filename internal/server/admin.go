@@ -59,7 +59,7 @@ func (s *Server) Authenticate(remote string, state *tls.ConnectionState, scheme 
 	for by := time.Now().Add(callerPatience); ; {
 		ids, err = s.replica.Authenticate(addressID(remote), scheme, credential)
 		if !errors.Is(err, auth.ErrTooMany) || time.Now().After(by) || !s.pause(callerPause) {
-			break // otherwise it may be right, after others' guesses
+			break // otherwise the credential wasn't judged, because of others' guesses, and may be right
 		}
 	}
 	if err == nil && len(ids) == 0 {

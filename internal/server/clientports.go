@@ -147,8 +147,8 @@ func (c *clientPorts) ensembleAddresses() (plain, secure map[int64]string) {
 	return plain, secure
 }
 
-// move makes the server listen for clients at addr instead of its current address. If the
-// server has several addresses, which no membership names, move changes none.
+// move makes the server listen for clients at addr instead of its current address. If the server has several addresses,
+// move changes none: a membership names only one.
 func (c *clientPorts) move(addr string, secure bool) error {
 	c.mu.Lock()
 	var own []port
@@ -247,7 +247,7 @@ type clientsFile struct {
 	kept  string // what the file says
 }
 
-// keep writes wordclient.ClientsFile if what it says has changed. A server that can't write it goes on without.
+// keep writes wordclient.ClientsFile if what it says has changed. A server that can't write it continues without it.
 func (f *clientsFile) keep() {
 	plain, secure := f.ports.ensembleAddresses()
 	standing := fourletter.Standing{
@@ -264,7 +264,7 @@ func (f *clientsFile) keep() {
 		err = os.Rename(path+".new", path)
 	}
 	if err != nil {
-		f.log.Info("where the servers take clients can't be kept in a file; zooid status learns it by mntr, if that is permitted",
+		f.log.Info("the servers' client addresses can't be saved in a file; zooid status gets them by mntr, if permitted",
 			"file", path, "err", err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 // closedPaths are the znodes of a new ensemble that any client may change.
 var closedPaths = []string{"/", "/zookeeper", "/zookeeper/quota"}
 
-// closeRootPause is the interval of its checks; closeRootTimeout bounds one attempt.
+// closeRootPause is the interval of close's checks; closeRootTimeout bounds one attempt.
 const (
 	closeRootPause   = 200 * time.Millisecond
 	closeRootTimeout = 10 * time.Second

@@ -168,7 +168,7 @@ func closeFirst(all []net.Conn, n int) int {
 const descriptorsKept = 96
 
 // connectionsByDescriptors returns how many client connections fit a limit of open files; 0 means any number. openFiles
-// is 0 or less if the limit isn't known. Of a small limit, clients get a quarter.
+// is 0 or less if the limit isn't known. If the limit is small, clients get a quarter of it.
 func connectionsByDescriptors(openFiles int64, peers bool) int {
 	if openFiles <= 0 {
 		return 0

@@ -46,11 +46,11 @@ type drain struct {
 // restart ends that.
 func (d *drain) Draining() bool { return d.draining.Load() }
 
-// Drain prepares the server to be stopped. It first asks the leader, which refuses unless a majority of the voters goes
-// on serving. If force, a reason, isn't empty, the server drains without asking. Then the server turns new clients
+// Drain prepares the server to be stopped. It first asks the leader, which refuses unless a majority of the voters
+// still serves. If force, a reason, isn't empty, the server drains without asking. Then the server turns new clients
 // away, transfers leadership whenever it leads, and closes its clients' connections in steps once another server leads;
-// their sessions go on at other servers. Drain returns when that is done, or when ctx ends. The server stays a member
-// of its ensemble until it is closed.
+// their sessions continue at other servers. Drain returns when that is done, or when ctx ends. The server stays a
+// member of its ensemble until it is closed.
 func (d *drain) Drain(ctx context.Context, force string) error {
 	d.drains.Lock()
 	defer d.drains.Unlock()
@@ -145,7 +145,7 @@ func (d *drain) Undrain() {
 	defer d.drains.Unlock()
 	d.peer.Drain(quorum.DrainNot)
 	if d.draining.Swap(false) {
-		d.log.Info("the drain was undone: new clients are taken again")
+		d.log.Info("the drain was undone: new clients are accepted again")
 	}
 }
 

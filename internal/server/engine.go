@@ -81,7 +81,7 @@ func (l *lifetime) pause(d time.Duration) bool {
 	}
 }
 
-// A signal wakes one goroutine. Signals that it hasn't taken yet count as one.
+// A signal wakes one goroutine. Several signals sent before the goroutine wakes count as one.
 type signal chan struct{}
 
 func newSignal() signal { return make(signal, 1) }

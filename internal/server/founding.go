@@ -127,7 +127,7 @@ func (s *start) ordered(cluster uint64) error {
 }
 
 // dropOrder removes an order to found that can't be carried out, because the server belongs to an ensemble, or knows
-// one that runs. Else the order would take effect if the directory were empty one day, or that ensemble were silent.
+// one that runs. Otherwise the order would take effect if the directory were emptied, or that ensemble fell silent.
 func (s *start) dropOrder() error {
 	dropped, err := newensemble.DropFoundingOrder(s.opt.DataDir)
 	if dropped {
@@ -137,7 +137,7 @@ func (s *start) dropOrder() error {
 }
 
 // reachedAt replaces the address in this server's own line with addr, at which others reach it, if the line's address
-// has another meaning, or none, on other machines.
+// means something else, or nothing, on other machines.
 func reachedAt(opt *Options, addr string) {
 	at := slices.IndexFunc(opt.Members, func(m Member) bool { return m.ID == opt.ID })
 	if at < 0 || len(opt.Members[at].Addrs) != 1 || opt.Membership.At == nil || listensOnly(addr) {
@@ -295,7 +295,7 @@ func adopt(dir *storage.Dir, id uint64, o replica.Options, treeOptions tree.Opti
 	if err := quorum.Restart(dir, img, id); err != nil {
 		return fmt.Errorf("make the data of a standalone server that of server %d: %w", id, err)
 	}
-	o.Log.Info("this data directory is a standalone server's; it goes on as that of a server with an id of its own",
+	o.Log.Info("this data directory is a standalone server's; it becomes that of a server with an id of its own",
 		"server", id)
 	return nil
 }

@@ -52,7 +52,7 @@ func (a *acceptor) fourLetterWord(conn net.Conn, name string, rest []byte) {
 		}
 		a.replica.CountSent()
 	}
-	// This connection must not show in the answer to the client's next word.
+	// The answer to the client's next word must not list this connection.
 	a.connections.forget(conn)
 	linger(conn)
 }

@@ -13,8 +13,8 @@ import (
 // A reconfig may change a server's addresses. The server listens at the new ones before it stops listening at the old
 // ones, and existing connections stay. Client ports follow the membership in force. A new peer port is opened as soon
 // as a change that names it is under way, because the other servers dial it from then on; the old one is closed when no
-// change is under way. If the server can't listen at an address, it logs that, tries again, and goes on with the
-// addresses it has.
+// change is under way. If the server can't listen at an address, it logs that, tries again, and continues with the
+// addresses that it has.
 
 // Listening holds the addresses at which a membership has a server listen, as "host:port"; "" where it names none.
 type Listening struct{ Clients, Secure, Peers string }
@@ -119,7 +119,7 @@ func (m *memberPorts) keepPeerPorts(addr string) {
 			return false
 		}
 		socket.CloseListener(l)
-		m.log.Info("no peers are accepted here any more: the membership names another address", "address", l.Addr().String())
+		m.log.Info("peers are no longer accepted here: the membership names another address", "address", l.Addr().String())
 		return true
 	})
 }

@@ -27,7 +27,7 @@ type Membership struct {
 	// At returns a membership text with another host for the peer ports of server id. It may be nil.
 	At func(text string, id uint64, host string) (string, bool)
 	// Save, if not nil, is called with the membership, including its version line, and the version: at the start and after
-	// each change, one call at a time. A membership that the next one follows at once may be skipped.
+	// each change, one call at a time. A membership that is replaced at once may be skipped.
 	Save func(text string, version int64)
 }
 
@@ -106,7 +106,7 @@ func dirsOf(opt Options) string {
 	return opt.DataDir + " and " + opt.LogDir
 }
 
-// joined removes the note that this server is joining. If that fails, the server only stays cautious.
+// joined removes the note that this server is joining. If that fails, the server merely stays cautious.
 func (e *engine) joined() {
 	if err := peer.RemoveNote(e.opt.LogDir, e.opt.DataDir); err != nil {
 		e.log.Warn("this server has joined but can't remove the note that it is joining; remove it by hand", "err", err, "code", "ZD-3203")
@@ -122,8 +122,8 @@ const (
 )
 
 // stagingPatience is how long a reconfig waits for the feature level that stages changes. After an upgrade the level
-// rises once the last server has announced its highest level, and a reconfig would be answered too early at the former
-// level; an ensemble with servers of an older version stays there.
+// rises once the last server has announced its highest level; at the former level a reconfig would be answered too
+// early. An ensemble with servers of an older version stays at the former level.
 const stagingPatience = time.Second
 
 // reconfigs handles the requests to change the membership.

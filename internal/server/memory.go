@@ -10,7 +10,7 @@ import (
 const (
 	// memoryInterval is the time between two updates of the memory account. It is memoryIntervalTight while more than half
 	// of the ceiling is used, while a client waits for room, after an interval in which more than one memoryGrowthShare of
-	// it was taken, or while there is more to compact.
+	// the ceiling was taken, or while there is more to compact.
 	memoryInterval      = time.Second
 	memoryGrowthShare   = 16
 	memoryIntervalTight = 100 * time.Millisecond

@@ -71,7 +71,7 @@ type Options struct {
 	// Members are the servers of the ensemble (server.N), including this one; empty for a standalone server.
 	Members []Member
 	// Clients are the addresses ("host:port") at which the other Members may serve clients, by id, as far as the
-	// configuration tells. An empty server founds no ensemble without one that answers there.
+	// configuration tells. An empty server founds no ensemble without a member that answers at one of them.
 	Clients map[uint64][]string
 	// JoinsOnly says that the server must not found an ensemble, only join one: an operator has set
 	// its data aside, or an empty data directory isn't trusted (db.autocreate=false).
@@ -113,8 +113,8 @@ type Options struct {
 
 	// SessionlessTimeout is how long a connection may take to complete its handshake (nio.sessionlessCnxnTimeout).
 	SessionlessTimeout time.Duration
-	// WriteTimeout is how long a client may take less than 16 KiB of its waiting output before its
-	// connection ends. The time may count from an earlier write, by up to half of WriteTimeout.
+	// WriteTimeout is how long a client may take less than 16 KiB of its waiting output before its connection ends. The
+	// time may count from a write up to half of WriteTimeout earlier.
 	WriteTimeout time.Duration
 
 	Settings tree.Settings // replicated: extendedTypesEnabled, enforceQuota …

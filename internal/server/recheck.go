@@ -67,14 +67,14 @@ func (r *rechecks) closeWithdrawn() {
 // are the certificates that the client has presented.
 func (r *rechecks) withdrawn(c *replica.Client, shown []*x509.Certificate) string {
 	if id, gone := r.auth.Withdrawn(c.Grants()); gone {
-		return "it is a superuser, or who everybody may be, no longer: " + auth.UserName(id)
+		return "it is no longer a superuser, or the user of letAnySaslUserDoX: " + auth.UserName(id)
 	}
 	if login := c.Login.Load(); login != nil && !(*login).Holds() {
 		return "the user by whom it logged in was removed, or has another password"
 	}
 	if len(shown) > 0 && r.opt.Secure.Check != nil {
 		if err := r.judged.check(shown, r.opt.Secure.Check); err != nil {
-			return "its certificate isn't taken any more: " + err.Error()
+			return "its certificate is no longer accepted: " + err.Error()
 		}
 	}
 	return ""

@@ -27,7 +27,7 @@ const (
 	restoreTimeout = 10 * time.Minute
 )
 
-// ErrRestoreUnknown says that it isn't known whether a restore took place.
+// ErrRestoreUnknown says that a restore may or may not have taken place.
 var ErrRestoreUnknown = errors.New("the restore's session ended before the answer: it was done as a whole or not at all; compare what the ensemble holds")
 
 // Restore replaces the contents of the ensemble with znodes, which tree.AppendZnode encoded, at
@@ -35,7 +35,7 @@ var ErrRestoreUnknown = errors.New("the restore's session ended before the answe
 // error other than ErrRestoreUnknown nothing has changed.
 func (s *Server) Restore(ctx context.Context, znodes []byte) (zxid int64, err error) {
 	if len(znodes) > RestoreBytesMax {
-		return 0, fmt.Errorf("restore: the znodes take %d bytes; at most %d are taken", len(znodes), RestoreBytesMax)
+		return 0, fmt.Errorf("restore: the znodes take %d bytes; at most %d are accepted", len(znodes), RestoreBytesMax)
 	}
 	if !s.replica.InForce(tree.OpRestore, nil) {
 		return 0, errors.New("restore: a member of the ensemble runs a version that can't; upgrade all servers, and try again")
@@ -81,7 +81,7 @@ func refusedPiece(code jute.Code, err error) error {
 	case err != nil:
 		return fmt.Errorf("restore: store the snapshot's pieces: %w", err)
 	case code == jute.ErrThrottledOp:
-		return errors.New("restore: the disk or memory has no room for the snapshot beside what the ensemble holds")
+		return errors.New("restore: the disk or memory has no room for the snapshot in addition to what the ensemble holds")
 	}
 	return fmt.Errorf("restore: store the snapshot's pieces below %s: %s", tree.RestorePath, code)
 }

@@ -13,13 +13,13 @@ import (
 )
 
 // A file system has no room if no bytes are left, if no file can be created, or if a quota is used up; the log notices
-// the last one by failing to make its next file (storage.SpaceState). Everything else is the same for all three.
+// the last one by failing to make its next file (storage.SpaceState). The server treats all three alike.
 //
 // A disk that fills up must not end the service while there is still a remedy. The server frees space early: the less
 // room the log has, the sooner a snapshot is written and the log before it removed, and where room is short only one
 // snapshot is kept. The server checks the free space once a second. If it still falls below the limit, the server
 // answers its clients' writes with jute.ErrThrottledOp, which means "not executed at all", in their place among the
-// other replies. Connections, reads, heartbeats, closeSession and expiry go on; the log keeps a reserve for them. A
+// other replies. Connections, reads, heartbeats, closeSession and expiry continue; the log keeps a reserve for them. A
 // leader asks another server to lead instead, once, because it can't refuse requests that other servers forward. If not
 // even the reserve has room for the log's next entries, the log waits: in an ensemble its clients go to other servers,
 // which are more up to date, and a standalone server still answers reads. When there is room again, everything resumes

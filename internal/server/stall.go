@@ -104,10 +104,10 @@ type failures struct {
 	fatal chan error
 }
 
-// fail makes Failed deliver err, after which the server can't go on, for example because its log can't be written.
+// fail makes Failed deliver err, after which the server can't continue, for example because its log can't be written.
 func (f *failures) fail(err error) {
 	if storage.NoRoom(err) && f.stopping() {
-		f.log.Info("this server stops while a write of the log waits for room; nobody was told that it is safe", "err", err)
+		f.log.Info("this server stops while a write of the log waits for room; the write was not acknowledged", "err", err)
 		return
 	}
 	f.meters.Unrecoverable.Inc()

@@ -263,8 +263,8 @@ func (s *start) reportRecovery(r storage.Recovery) {
 	}
 }
 
-// lockData locks the data directory as storage.Open does. Open takes its own lock: unlock has to be called before, and
-// may be called again.
+// lockData locks the data directory as storage.Open does. Open takes a lock of its own, so unlock must be called before
+// it. unlock may be called again.
 func lockData(opt Options) (unlock func() error, err error) {
 	if err := (storage.OS{}).MkdirAll(opt.DataDir); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
@@ -276,8 +276,8 @@ func lockData(opt Options) (unlock func() error, err error) {
 	return sync.OnceValue(lock.Close), nil
 }
 
-// findRule returns the function that finds this program's rule of a name for ids in ACLs, or nil. A rule that panics,
-// which it does on every replica, admits nobody; the first panic in the life of a tree is logged.
+// findRule returns the function that finds this program's rule of a name for ids in ACLs, or nil. A rule that panics
+// does so on every replica, and admits nobody; the first panic in the life of a tree is logged.
 func findRule(log *slog.Logger) func(name string) auth.Rule {
 	return func(name string) auth.Rule {
 		rule := auth.FindRule(name)

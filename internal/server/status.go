@@ -70,8 +70,8 @@ func participants(of Membership, text string) (ids []int64) {
 }
 
 // modeOf returns a server's role in its ensemble, in two of Apache's notations: by the membership in force, or by the
-// configured one if the server isn't in the former yet. A follower remains one while there is no leader: it keeps its
-// clients.
+// configured one if the membership in force doesn't name the server yet. A follower still counts as one while there is
+// no leader, because it keeps its clients.
 func modeOf(self uint64, members []Member, voters, observers []uint64, leads bool) (mode, peerState string) {
 	if len(members) == 0 && len(voters)+len(observers) <= 1 {
 		return fourletter.ModeStandalone, ""
