@@ -161,8 +161,8 @@ func (a *aclTable) release(i uint32) {
 }
 
 // An Access decides who may do what, by the ACLs of the znodes, the policy and the settings in force, and by nothing
-// else. It doesn't change the replicated state. The fields of the request being applied are used only while it is
-// applied, when no reads run.
+// else. It doesn't change the replicated state. Its fields about the request being applied are used only while that
+// request is applied, when no reads run.
 type Access struct {
 	znodes   *znodes   // of the same tree
 	settings *Settings // in force
@@ -180,8 +180,8 @@ type Access struct {
 // begin prepares for the next request.
 func (a *Access) begin() { a.budget, a.given = a.settings.aclBudget(), givenACL{} }
 
-// fixACL returns the form to store of the ACL at d's position, and moves d past it. If the ACL is invalid, ok is false
-// in the result; if it is malformed, d has an error.
+// fixACL returns the form to store of the ACL at d's position, and moves d past it. If the ACL is invalid, the result's
+// ok is false; if it is malformed, d has an error.
 func (a *Access) fixACL(d *jute.Decoder, ids []jute.ID) (f aclFix) {
 	rest := d.Rest()
 	begin := d.Offset()

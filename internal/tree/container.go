@@ -18,9 +18,9 @@ func (t *Tree) reap(q *Request, r *Result) {
 	t.deleteNode(slot, path, parent, r)
 }
 
-// due reports whether a container or TTL znode must be deleted. A container must be if its last child is gone, or if it
-// never had a child and has been idle for more than neverUsed milliseconds (0: never). A TTL znode must be if it has no
-// child and its last setData, or else its creation, is longer ago than its time to live.
+// due reports whether a container or TTL znode must be deleted: a container whose last child is gone, a container that
+// never had a child and has been idle for more than neverUsed milliseconds (0: never), or a TTL znode without children
+// whose last setData, or else its creation, is longer ago than its time to live.
 func (t *Tree) due(n *node, now, neverUsed int64) bool {
 	k := t.extraOf(n)
 	if k.children > 0 {

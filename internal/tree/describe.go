@@ -16,7 +16,7 @@ const (
 
 // Describe lists the requests of a batch in readable form, one per line. It marks the request with the index mark. It
 // lists only the first describedMax requests and the marked one, so that the text stays readable. It shows neither data
-// nor passwords. batch may have any bytes; Describe doesn't panic.
+// nor passwords. batch may hold any bytes: Describe doesn't panic.
 func Describe(batch []byte, mark int) (told string) {
 	var text strings.Builder
 	defer func() {

@@ -6,11 +6,11 @@ import (
 	"github.com/zooid-project/zooid/internal/policy"
 )
 
-// A guarded path is the path of a znode with special rules. The table below has all that the operations know about such
-// paths. create checks whether the client may create the znode and whether it accepts the data, set checks the data,
-// and delete checks whether the client may delete it. The operations of a multi make the same checks. setACL, and set
-// for valid data, depend only on the znode's ACL: superusers create these znodes, and may use the ACL to grant others
-// access. Quotas apply as for other paths.
+// A guarded path is the path of a znode with special rules. The table below holds everything that the operations know
+// about such paths. create checks whether the client may create the znode and whether the znode accepts the data, set
+// checks the data, and delete checks whether the client may delete the znode. The operations of a multi make the same
+// checks. setACL, and set for valid data, depend only on the znode's ACL: superusers create these znodes, and may use
+// the ACL to grant others access. Quotas apply as for other paths.
 type guarded struct {
 	path    string
 	lasting bool // it always exists, and can't be deleted, as in Apache

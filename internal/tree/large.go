@@ -2,11 +2,11 @@ package tree
 
 import "math/bits"
 
-// Payloads larger than blockMax have blocks of their own. Like all blocks they are outside of Go's heap: on the heap,
-// the collector would let garbage grow up to the size of the live payloads.
+// Payloads larger than blockMax have blocks of their own. Like all blocks they are outside of Go's heap: if they were
+// on it, the collector would let garbage grow to the size of the live payloads.
 //
-// The allocator never frees memory, so a freed block stays in a list of its size class, while its memory returns to the
-// system. The classes, four per doubling, waste at most a fifth of a block's address space.
+// The allocator never takes memory back. So a freed block stays in the list of its size class, and its memory returns
+// to the system. The classes, four per doubling, waste at most a fifth of a block's address space.
 const (
 	largeBits    = 14 // blockMax is 1<<largeBits
 	largeClasses = 4 * (31 - largeBits)

@@ -6,9 +6,9 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A listCache keeps the encoded vectors of children of large znodes that are read often: walking a thousand siblings
-// takes a thousand cache misses, and copying their names as one block takes a few microseconds. Concurrent reads fill
-// the cache. Changes, which have exclusive access to the tree, drop the lists that they affect.
+// A listCache keeps the encoded lists of children of large znodes that are read often. Walking a thousand siblings
+// takes a thousand cache misses; copying their names as one block takes a few microseconds. Concurrent reads fill the
+// cache. Changes, which have exclusive access to the tree, drop the lists that they affect.
 type listCache struct {
 	mu    sync.Mutex
 	lists map[uint32][]byte // by the parent's slot

@@ -41,7 +41,7 @@ func Load(o Options, next func() ([]byte, error)) (*Tree, error) {
 // chunk: until then, its znodes lack hashes and links, and its sessions lack their lists.
 type loading struct {
 	tree    *Tree
-	stage   byte // kind of the last chunk, or a lower one that may come again
+	stage   byte // kind of the last chunk, or a lower kind that may come again
 	version byte // of the snapshot, from its header
 }
 
@@ -459,7 +459,7 @@ func (z *znodes) loaded(met *loadedNodes) error {
 	return nil
 }
 
-// touch loads the places in the table that znodes are going to have. Its result means nothing.
+// touch loads the places in the table that znodes are going to have. Its result has no meaning.
 //
 //go:noinline
 func (z *znodes) touch(slots []uint32) (touched entry) {

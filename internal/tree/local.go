@@ -14,9 +14,9 @@ const (
 	scopes                      // how many there are
 )
 
-// An entrance admits the local sessions of one server to the session table, each exactly once. It numbers the entries
-// of a server, as D6 numbers the writes of a connection. Otherwise a late copy of an OpEnter could begin an ended
-// session again, and the session's writes could then be applied again.
+// An entrance admits the local sessions of one server to the session table, each exactly once. It numbers the sessions
+// that enter from a server, as D6 numbers the writes of a connection. Otherwise a late copy of an OpEnter could begin
+// an ended session again, and the session's writes could then be applied again.
 //
 //	OpEnter accepted = its entrance is the server's newest, and its sequence is the next one
 //

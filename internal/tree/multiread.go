@@ -68,7 +68,8 @@ var endOfMulti = jute.AppendMultiEnd(nil)
 
 // AppendMultiRead answers multiRead, given the body of its request: the results of its operations, each with its own
 // code. The code is jute.ErrMarshallingError for a malformed body, TooLong for results of more than bytesMax bytes, and
-// NoRoom for results that dst has no room for: it needs what Room says, and if a list turns out to be longer, more.
+// NoRoom for results that dst has no room for: dst needs the capacity that Room returns, or more if a list turns out to
+// be longer.
 func (t *Tree) AppendMultiRead(dst []byte, body []byte, ids []jute.ID, bytesMax int) ([]byte, jute.Code) {
 	var ops multiReads
 	if !ops.check(body) {

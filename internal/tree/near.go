@@ -10,7 +10,7 @@ type nearby struct {
 	slot uint32
 }
 
-// nearLen is the length of the longest path that is always looked up from the root, which then takes no longer.
+// nearLen is the length of the longest path that is always looked up from the root: for short paths that is as fast.
 const nearLen = 128
 
 // nearRoot is the nearby at the start of a multi.

@@ -10,9 +10,9 @@ import (
 // rootSlot is the slot of the znode "/", which is the first slot handed out.
 const rootSlot = 1
 
-// A kind determines what a znode's lifetime depends on. Apache encodes it in the owner, and decodes it differently
-// under different settings. Here the kind is decided when the znode is created, and no later change of settings turns a
-// TTL znode into an ephemeral one.
+// A kind determines what a znode's lifetime depends on. Apache encodes the kind in the owner, and decodes it by the
+// settings in force. Here the kind is decided when the znode is created, and no later change of settings turns a TTL
+// znode into an ephemeral one.
 type kind uint8
 
 const (

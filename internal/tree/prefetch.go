@@ -9,7 +9,7 @@ import (
 // A request on a large tree waits for memory three times, each time for an address that only the previous load
 // provides: the place in the table, the znode, its block. Requests that arrive together needn't wait one after another:
 // Prefetch does each of the three stages for all of them, so that the processor has many loads in flight at once. The
-// loads of each stage have a loop of their own, since a core executes only some hundred instructions beyond a waiting
+// loads of each stage have a loop of their own, since a core executes only a few hundred instructions beyond a waiting
 // load.
 const (
 	// PrefetchMax bounds the paths of one Prefetch: about as many loads as a core can have in flight.
@@ -27,7 +27,7 @@ const (
 )
 
 // Prefetch loads the data for requests on up to PrefetchMax paths into the processor's caches. It
-// may run concurrently with reads. Its result means nothing; it only prevents the compiler from
+// may run concurrently with reads. Its result has no meaning; it only prevents the compiler from
 // dropping the loads.
 //
 //go:noinline

@@ -15,8 +15,8 @@ const (
 	statsName  = "zookeeper_stats"
 )
 
-// quotaFigures are the numbers in both znodes; -1 means none. A hard limit that was present is written again, even
-// without a value.
+// quotaFigures are the numbers in both znodes; -1 means none. A hard limit that was present in the text is written
+// again, even without a value.
 type quotaFigures struct {
 	count, bytes, countHard, bytesHard int64
 	hasCountHard, hasBytesHard         bool
@@ -76,8 +76,8 @@ func quotaPath(parent string) (string, bool) {
 	return path, ok && len(path) > 1 && path[0] == '/'
 }
 
-// quotas find the quota that applies to a path, and keep its stats up to date. paths has exactly the paths whose limits
-// znode exists. The limits and stats themselves are data of znodes.
+// quotas find the quota that applies to a path, and keep the quota's stats up to date. paths has exactly the paths
+// whose limits znode exists. The limits and stats themselves are data of znodes.
 type quotas struct {
 	znodes   *znodes   // of the same tree
 	settings *Settings // in force
@@ -163,7 +163,7 @@ type quotaAbove struct {
 	path  []byte
 	at    quotaAt
 
-	// The stats that were written last, and nothing else since: their znode's slot, which is 0 if there are none, the slot
+	// The stats that were written last, if nothing else was written since: the slot of their znode, 0 for none, the slot
 	// of its parent, and its numbers.
 	stats, holder uint32
 	used          quotaFigures

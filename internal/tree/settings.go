@@ -20,7 +20,6 @@ import (
 //	3  OpRestore and policies are accepted (levelRestores), the ensemble has a lineage (levelLineage), and more paths are
 //	   reserved for superusers (levelReserved)
 //	4  the ids of a scheme may match by a rule (levelRules)
-//	4  the ids of a scheme may match by a rule (levelRules)
 //	5  a reconfig may name server 0 (levelZero)
 const FeatureLevelMax = 5
 

@@ -24,7 +24,6 @@ import (
 //
 // A snapshot shows the tree as it was at BeginSnapshot, although the tree changes between calls of Next: a slot that is
 // about to change before it was written is encoded first and kept aside (see aside).
-// (see aside).
 const (
 	chunkHeader   = 1
 	chunkACLs     = 2

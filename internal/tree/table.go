@@ -33,7 +33,7 @@ func newEntry(hash uint64, slot uint32) entry { return entry(hash>>32<<32 | uint
 func (e entry) slot() uint32                  { return uint32(e) }
 func (e entry) tag() uint32                   { return uint32(e >> 32) }
 
-// in returns the entry at index i modulo segmentSlots. Like slab.at it doesn't read the beginning of the array.
+// in returns the entry at index i modulo segmentSlots. Like slab.at, it doesn't read the beginning of the array.
 func in(entries *[segmentSlots]entry, i uint32) *entry {
 	return (*entry)(unsafe.Add(unsafe.Pointer(entries), uintptr(i%segmentSlots)*unsafe.Sizeof(entry(0))))
 }
@@ -101,8 +101,7 @@ func (p *probe) next() uint32 {
 	}
 }
 
-// grow makes an empty table as large as n entries would make it, so that inserting them doesn't split one segment after
-// another.
+// grow makes an empty table as large as n entries need, so that inserting them doesn't split one segment after another.
 func (t *table) grow(n int) {
 	depth := uint(0)
 	for depth < depthMax && n>>depth > segmentFull {

@@ -41,7 +41,7 @@ type Options struct {
 	Reconfigure Reconfigure
 }
 
-// A Tree is the replicated state, of which each part has a type of its own, and the request that is being applied. It
+// A Tree is the replicated state and the request being applied. Each part of the state has a type of its own. The Tree
 // evaluates requests, which usually concern several parts. Methods that change it (Apply, NewTerm, Compact,
 // BeginSnapshot, Image.Close) need exclusive access to it; all others, and those of the parts that other packages see,
 // may run concurrently with each other.
@@ -165,7 +165,7 @@ func (t *Tree) Sessions() *Sessions { return &t.sessions }
 // Membership returns the membership of the ensemble, which may be read whenever the tree may be.
 func (t *Tree) Membership() *Membership { return &t.membership }
 
-// Access returns what decides on the rights of clients. It may be asked whenever the tree may be read.
+// Access returns the part of the tree that decides what clients may do. It may be used whenever the tree may be read.
 func (t *Tree) Access() *Access { return &t.access }
 
 // follow moves to the log entry at (term, index), whose time is ms, and starts the next epoch if the term is new. level

@@ -5,8 +5,8 @@ import "github.com/zooid-project/zooid/internal/policy"
 // The undoLog makes a multi all-or-nothing: its operations change the tree as they go, and each change records how to
 // undo it. Memory that an operation frees is only freed when the multi succeeds.
 //
-// A multi may have 40,000 operations of several steps each, so steps are small, and the values that some of them save
-// are kept apart: undoing the steps in reverse takes the values from the ends of their stacks.
+// A multi may have 40,000 operations of several steps each, so steps are small. The values that some of them save are
+// on separate stacks: undoing the steps in reverse takes the values from the ends of these stacks.
 type undoLog struct {
 	open   bool
 	steps  stack[undoStep]

@@ -21,8 +21,8 @@ type verdicts struct {
 	compared uint64
 
 	// byRule has all verdicts of ACLs with entries that match by a rule, and calls counts the calls that they may have
-	// made. None is dropped: which ACLs are beyond ruleCallsMax must not depend on their places in the table, which
-	// differ between replicas.
+	// made. No verdict is dropped: ACLs have different places in the tables of different replicas, and these must not
+	// determine which ACLs are beyond ruleCallsMax.
 	byRule map[verdictOf]bool
 	calls  int
 }

@@ -1,7 +1,7 @@
 package tree
 
 // znodes are the znodes of a tree with their ACLs, the table that finds them by their paths, and sums over them. They
-// know nothing of sessions, rights and requests: a method of this type that changes something does what it is told.
+// know nothing of sessions, rights and requests: methods that change znodes check nothing.
 type znodes struct {
 	key      hashKey
 	keyed    bool // the key is a secret from the log
