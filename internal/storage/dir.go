@@ -100,7 +100,8 @@ type Dir struct {
 	tmpMade int
 	// snapshots holds the index of each snapshot file, and whether it was verified since Open.
 	snapshots map[uint64]bool
-	// snapshotSize is that of the last snapshot of this server's own state since Open, in bytes; less if it had no room.
+	// snapshotSize is the size in bytes of the last snapshot of this server's own state since Open, as far as it was
+	// written if it had no room.
 	snapshotSize int64
 	snapshotWork map[*underWay]bool // of the snapshots that are being written
 

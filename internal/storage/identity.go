@@ -9,8 +9,8 @@ import (
 )
 
 // identityName is the file that says that a directory is in use, and by which cluster. Each of the
-// two directories has one, with the same text. A missing file alone means nothing, and is written
-// again. But a file without a log means that a log has been lost.
+// two directories has one, with the same text. If only the file is missing, it is written again.
+// But a file without a log means that a log has been lost.
 const identityName = "IDENTITY"
 
 // holding says which parts of a server's data a directory has.

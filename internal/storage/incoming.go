@@ -1,7 +1,7 @@
 package storage
 
 // Incoming takes the files of peers' snapshots. If a transfer breaks off, it keeps the part that has arrived, in case
-// the sender goes on with it. The zero Incoming has none. It may be used by one goroutine at a time.
+// the sender resumes the transfer. The zero Incoming has no part. Only one goroutine at a time may use it.
 type Incoming struct{ part *Part }
 
 // A Part is what has arrived of a peer's snapshot.

@@ -30,7 +30,7 @@ func (d *Dir) Kept(name string) ([]byte, error) {
 	return KeptBefore(d.fs, d.log.path, name)
 }
 
-// KeptBefore is Dir.Kept for the log's directory of a server that has not opened it.
+// KeptBefore is Dir.Kept for a log directory that the server has not opened yet.
 func KeptBefore(fsys FS, logDir, name string) ([]byte, error) {
 	b, err := readBounded(fsys, filepath.Join(logDir, name+keptSuffix), keptMax)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -85,8 +85,8 @@ type counts struct {
 // batch, or lost in a crash.
 //
 // Append blocks for one write and one fdatasync per batch, and while there is no room and Options.Wait says to wait. It
-// retains entries, which must not be modified afterwards. Its errors are final (mostly a FatalError): the process must
-// stop.
+// retains entries, which must not be modified afterwards. After an error, mostly a FatalError, the log accepts nothing
+// more, and the process must stop.
 func (l *Log) Append(hs *raftpb.HardState, entries []*raftpb.Entry, mustSync bool) error {
 	l.write.Lock()
 	defer l.write.Unlock()

@@ -84,8 +84,8 @@ const flagNoCOW = 0x00800000
 
 // InPlace reports whether overwriting needs no more room. On btrfs that holds for files with the attribute C, which can
 // be set while a file is empty; systemd's journal has it too. The attribute turns off btrfs's checksums of the file,
-// but this package has its own. A snapshot of the subvolume, or a reflink (on XFS too), makes the next write of each
-// block need room anyway; InPlace can't see that.
+// but this package has its own. After a snapshot of the subvolume or a reflink (on XFS too), the next write of each
+// block needs room all the same; InPlace can't see that.
 func (f osFile) InPlace(ask bool) bool {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {

@@ -15,19 +15,18 @@ const SnapshotsKept = 3
 // space.
 const KeepAll = math.MaxInt
 
-// A server that gets a snapshot from this one needs the log that grows meanwhile. It gets that over the same network
-// and onto the same disk, so it only ever catches up if that log isn't many times as large as the snapshot.
+// A server that gets a snapshot from this one also needs the log that grows meanwhile. That log travels over the same
+// network to the same disk, so the server catches up only if the log isn't many times as large as the snapshot.
 const (
-	catchUpShare  = 4        // of the newest snapshot's size: so much log is kept for it
-	catchUpLogMin = 64 << 20 // bytes of log that are kept for it, however small the snapshot is
+	catchUpShare  = 4        // of the newest snapshot's size: so much log is kept for that server
+	catchUpLogMin = 64 << 20 // bytes of log that are kept for that server, however small the snapshot is
 )
 
-// Purge removes all but the newest keep verified snapshots, and the log segments that only have
-// entries up to the oldest snapshot kept. If keep is less than 1, it means SnapshotsKept. Another
-// server may need the log after an entry; 0 means that none does. It is kept for that as well, within
-// bounds. If space is short (SpaceState.Short), Purge keeps only one snapshot and no log for others,
-// whatever keep is. Snapshots that have not been verified since Open are read and verified first; a
-// damaged one does not count. Purge may take seconds, but delays an Append only for as long as one
+// Purge removes all but the newest keep verified snapshots, and the log segments that only have entries up to the
+// oldest snapshot kept. If keep is less than 1, it means SnapshotsKept. If needed isn't 0, another server needs the log
+// after that entry, which Purge then keeps too, within bounds. If space is short (SpaceState.Short), Purge keeps only
+// one snapshot and no log for others, whatever keep is. Snapshots that have not been verified since Open are read and
+// verified first; a damaged one does not count. Purge may take seconds, but delays an Append only for as long as one
 // removal takes. It returns how many snapshots and segments it removed.
 func (d *Dir) Purge(keep int, needed uint64) (snapshots, segments int, err error) {
 	if keep < 1 {
@@ -64,8 +63,8 @@ func (d *Dir) Purge(keep int, needed uint64) (snapshots, segments int, err error
 	return snapshots, segments, d.log.fail(err)
 }
 
-// within returns the entry up to which the log may be removed so that it still has those after needed, if the segments
-// kept for these, which end at or below index, take no more than room bytes.
+// within returns the entry up to which the log may be removed. It keeps the entries after needed, as long as the
+// segments kept only for them, those that end at or below index, take at most room bytes.
 func (l *Log) within(room int64, needed, index uint64) uint64 {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

@@ -114,7 +114,7 @@ func (d *Dir) KeepReport(r Report) (path string, kept bool, err error) {
 	}
 	raw := strings.TrimSuffix(path, reportSuffix) + rawSuffix
 	if err := replaceFile(d.fs, raw, r.Data); err != nil {
-		return "", false, fmt.Errorf("keep an entry beside its report: %w", err)
+		return "", false, fmt.Errorf("keep an entry next to its report: %w", err)
 	}
 	text := r.append(nil)
 	if err := replaceFile(d.fs, path, text[:min(len(text), reportSizeMax)]); err != nil {

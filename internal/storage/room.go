@@ -7,9 +7,9 @@ import (
 )
 
 // A file system may have no room in three ways: no bytes are left (ENOSPC), no file can be created although bytes are
-// left (ENOSPC too), or a quota is used up (EDQUOT). All three are one class of error, which this file defines, and
-// which everything in this package treats alike. statfs shows the first, on most file systems the second, and never the
-// third. So only an attempt shows: a file system has room if the next spare and the reserve could be made.
+// left (ENOSPC too), or a quota is used up (EDQUOT). This package treats all three alike, as the class of error that
+// this file defines. statfs shows the first, on most file systems the second, and never the third. Only an attempt is
+// proof: a file system has room if the next spare and the reserve could be made.
 //
 //	what fails                    what is known                                      what happens
 //	create, allocate, rename      nothing was done                                   RoomError: try again when there is room
@@ -22,8 +22,8 @@ import (
 //	directory                     succeed without writing what the first one lost    reads what is on the disk
 //
 // No sync is ever repeated. A write is repeated only before the sync that makes it durable, and with the same bytes, so
-// that it overwrites the previous attempt. Some file systems (NFS) report with a write that an earlier one found no
-// room; all earlier writes of a segment were synced, so that can only be an earlier part of the same write.
+// that it overwrites the previous attempt. Some file systems (NFS) report only with a later write that an earlier one
+// found no room. All earlier writes of a segment were synced, so the earlier one can only be a part of the same write.
 
 // RoomError says that a call failed because its file system has no room: no bytes, no inodes, or no
 // more of a quota. Nothing that was durable is lost, and the same can be tried again. Find it with

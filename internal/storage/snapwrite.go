@@ -260,8 +260,8 @@ func (w *SnapshotWriter) finish() error {
 }
 
 // Verify makes a snapshot that came from a peer durable, verifies it and takes the room that Install needs for the log,
-// so that Install doesn't have to. The result isn't a snapshot of the Dir yet; the caller closes it. After an error
-// that is not a FatalError the log remains usable.
+// so that Install doesn't have to. The Dir doesn't list the result as a snapshot yet. The caller closes it. After an
+// error that is not a FatalError the log remains usable.
 func (w *SnapshotWriter) Verify() (*Snapshot, error) {
 	if w.done {
 		return nil, ErrClosed
@@ -357,7 +357,7 @@ func (w *SnapshotWriter) close() {
 	w.file.Close()
 }
 
-// ended says that the disk's work is done, for good if the writer is closed.
+// ended records that the disk's work is done: for good, if the writer is closed.
 func (w *SnapshotWriter) ended() {
 	w.work.end()
 	if w.done {

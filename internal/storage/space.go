@@ -15,7 +15,7 @@ const (
 	spaceRefuseBytes   = 1 << 30
 	// spaceRefuseShare replaces spaceRefuseBytes on a small disk of a server, which never has that much free.
 	spaceRefuseShare = 10
-	// spaceWarnBytes is enough for weeks of writes on a disk of any size: nobody needs a warning above it.
+	// spaceWarnBytes is enough for weeks of writes on a disk of any size, so no warning is due above it.
 	spaceWarnBytes = 20 << 30
 
 	// segmentShare is the least number of full-size segments for which the log's disk has room: the
@@ -195,8 +195,8 @@ type space struct {
 	lent int // snapshots for which the reserve was released
 }
 
-// adopt takes over the reserve of the previous process, or creates one. A disk that is too full for
-// it is no error.
+// adopt takes over the reserve of the previous process, or creates one. It isn't an error if the disk has no room for
+// the reserve.
 func (s *space) adopt(held bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

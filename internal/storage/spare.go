@@ -22,8 +22,8 @@ const (
 	zeroStep = writeOutStep
 )
 
-// spares manages the files that become segments. All their blocks have been written before, so that
-// an fdatasync has no metadata to journal. Their content means nothing.
+// spares manages the files that become segments. All their blocks have been written before, so that an fdatasync has no
+// metadata to journal. Their content has no meaning.
 type spares struct {
 	fs      FS
 	path    string
@@ -116,7 +116,8 @@ func (s *spares) lackedLocked(size int64) {
 	s.wanted = max(size/2/sectorSize*sectorSize, s.least)
 }
 
-// lacking reports whether the next spare is known to lack room. If so, it tries again in the background.
+// lacking reports whether the last attempt to make the next spare found no room. If so, lacking tries again in the
+// background.
 func (s *spares) lacking() bool {
 	s.mu.Lock()
 	lacks := s.wanted > 0
@@ -137,7 +138,7 @@ func (s *spares) nameLocked() string {
 	return name
 }
 
-// take returns the path of a spare, which it makes if there is none, of the least size if there is hardly any room.
+// take returns the path of a spare. It makes one if there is none, of size least if there is hardly any room.
 func (s *spares) take(size, least int64) (string, error) {
 	s.wait()
 	s.mu.Lock()

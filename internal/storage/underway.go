@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// An underWay knows since when an operation of the disk has been under way. It never blocks.
+// An underWay records when the disk operation under way began. It never blocks.
 type underWay struct {
 	from  time.Time    // when counting began
 	since atomic.Int64 // ns from then to the begin of the work; 0 if there is none
