@@ -20,8 +20,8 @@ type Budget struct {
 	Exceeded bool // a list was refused because it exceeded the budget
 }
 
-// ruled counts an entry whose scheme has a rule. It reports whether the list may have the entry: the number of such
-// entries and the length of their ids are bounded. It returns true for all other entries.
+// ruled counts an entry whose scheme has a rule, and reports whether the list may have it: the number of such entries
+// and the length of their ids are bounded. It returns true for all other entries.
 func (b *Budget) ruled(id *jute.ID, ruled *int) bool {
 	if len(b.Rules) == 0 || b.Rules.of(id.Scheme) == nil {
 		return true

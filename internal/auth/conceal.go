@@ -17,10 +17,10 @@ const (
 	repeatedEncodedMin = 6
 )
 
-// repeats reports whether a text may show a part of a credential. Up to the first colon a credential has its user's
-// name, which isn't secret unless nothing follows. The text is foreign and may contain anything. So repeats doesn't
-// interpret the text, but looks for a run of bytes in common with the secret as it was sent, in other case, quoted, or
-// in a usual encoding.
+// repeats reports whether a text may show a part of a credential. The part of a credential before the first colon is
+// the user's name, which isn't secret unless nothing follows it. Anyone may have written the text. So repeats doesn't
+// interpret it, but looks for a run of bytes in common with the secret as it was sent, in other case, quoted, or in a
+// usual encoding.
 func repeats(text string, credential []byte) bool {
 	secret := credential
 	if _, after, found := bytes.Cut(credential, []byte(":")); found && len(after) > 0 {

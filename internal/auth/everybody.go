@@ -4,7 +4,8 @@ import "github.com/zooid-project/zooid/jute"
 
 // addressesShare is the largest share of all IPv4 addresses, or of all IPv6 addresses, that the "ip" entries of one ACL
 // may admit: one sixteenth. A larger share counts as everybody. The largest networks that an ACL needs, 10.0.0.0/8 and
-// fc00::/7, are far smaller. The entries of an ACL are added up, since two halves are everybody, too.
+// fc00::/7, are far smaller. The entries of an ACL are added up, since two entries of half the addresses each also
+// admit everybody.
 const addressesShare = 16
 
 // addressesAll is the number of addresses of each family. The unit is one address of IPv4, and 2^96 addresses of IPv6.
@@ -39,7 +40,7 @@ func (a *audience) add(scheme, id string) bool {
 // list. So it reports whether one of ids is named explicitly, in the ACL or as a superuser.
 func PermitsNamed(acl []jute.ACL, want jute.Perm, ids []jute.ID, rules Rules) bool {
 	var admitted audience
-	open := false // to so many addresses that an address proves nothing
+	open := false // whether the entries so far admit so many addresses that an address proves nothing
 	for i := range acl {
 		if id := &acl[i].ID; id.Scheme == ip && acl[i].Perms&want != 0 {
 			open = admitted.add(id.Scheme, id.ID) || open

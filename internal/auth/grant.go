@@ -68,8 +68,8 @@ func (s *superusers) gives(g *Grant) bool {
 	return isProvided(g.By.Scheme) // a provider's decision holds until it expires
 }
 
-// Withdrawn returns the first identity that none of its credentials would still give: the rights of a former superuser,
-// or a former AnySASL user. It ignores expiry.
+// Withdrawn returns the first identity that none of its credentials would still give, such as the rights of a former
+// superuser, or of a former AnySASL user. It ignores expiry.
 func (r *Registry) Withdrawn(grants []Grant) (jute.ID, bool) {
 	now := r.super.Load()
 	for i := range grants {

@@ -205,7 +205,7 @@ func (r *Registry) proveDigest(ids []jute.ID, credential []byte) (Proof, error) 
 
 // Vouched reports whether the identity id is confirmed independently of the client: by the network (an address), a
 // login, a certificate's issuer, a provider, or the configuration (the superuser's hash). A digest identity isn't
-// confirmed, since any client can make one with any user's name.
+// confirmed, since any client can claim one with any user's name.
 func (r *Registry) Vouched(id jute.ID) bool {
 	return id.Scheme != digest || id.ID == r.super.Load().Digest
 }

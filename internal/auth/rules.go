@@ -11,7 +11,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Rule reports whether an ACL entry with the id entry admits an identity of the same scheme with the id id (see
+// A Rule reports whether an ACL entry admits an identity of the same scheme, given the ids of both (see
 // authprovider.Rule).
 type Rule = authprovider.Rule
 
@@ -112,8 +112,8 @@ func (r Rules) Resolve(find func(name string) Rule) (missing *SchemeRule) {
 	return nil
 }
 
-// admits reports whether an entry with the id entry admits the id id. A rule that panics does so on every replica and
-// must not end the servers, so it admits nobody.
+// admits reports whether an ACL entry admits an identity, given the ids of both. A rule that panics does so on every
+// replica. It must not end the servers, so it admits nobody.
 func (s *SchemeRule) admits(id, entry string) (yes bool) {
 	if s.rule == nil || len(id) > authprovider.RuleIDBytesMax || len(entry) > authprovider.RuleIDBytesMax {
 		return false

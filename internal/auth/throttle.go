@@ -11,8 +11,8 @@ import (
 )
 
 // The limits of failed logins, which bound how fast passwords can be guessed. Failures are counted for each pair of a
-// target, which is a user of a scheme, and a guesser. So failures elsewhere, or of another user, lock no client out,
-// even if many clients share an address.
+// target, which is a user of a scheme, and a guesser. So failed logins from elsewhere, or as another user, don't lock a
+// client out, even if many clients share an address.
 const (
 	// FailedLoginsBurst is how many logins as one user from one address may fail at once. It is enough for a group of
 	// clients whose password has just been changed.
@@ -35,8 +35,8 @@ const (
 // no guess.
 type Guess struct {
 	who, scheme, user string
-	// password is a part of a digest's hash, 0 for other schemes. Any password makes a digest identity, and only a new
-	// one counts as a guess.
+	// password is a part of a digest's hash, 0 for other schemes. Every password gives some digest identity, so only a new
+	// password counts as a guess.
 	password uint64
 }
 

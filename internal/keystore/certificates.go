@@ -89,8 +89,8 @@ func (s Store) trusted() (*trusted, error) {
 
 // verify checks the certificates that the other side presented: the first must come from an issuer in the store. As in
 // Java, a certificate that is itself in the store is accepted at any time, even if it has expired: it is trusted
-// explicitly until it is removed from the store. None may be revoked. stapled is the OCSP response that the other side
-// presented, if any.
+// explicitly until it is removed from the store. No certificate may be revoked. stapled is the OCSP response that the
+// other side presented, if any.
 func (t *trusted) verify(chain []*x509.Certificate, usage x509.ExtKeyUsage, revoked *revocation, stapled []byte) error {
 	if len(chain) == 0 {
 		return errors.New("the other side shows no certificate")

@@ -134,7 +134,7 @@ func NewPort(o Options) (*Port, error) {
 	return p, nil
 }
 
-// Notes returns a sentence for the log for each option that can't be applied. The replacement is never weaker.
+// Notes returns a sentence for the log for each option that can't be applied. What is used instead is never weaker.
 func (p *Port) Notes() []string { return p.notes }
 
 // Config returns the configuration for accepting connections. It follows changes of the stores: new connections use
@@ -289,8 +289,8 @@ func (p *Port) marks() (marks [filesPerPort]fileMark) {
 	return marks
 }
 
-// refresh reads the stores again if their files have changed. After a failure it tries again at each check, since two
-// files that belong together change one after the other.
+// refresh reads the stores again if their files have changed. After a failure it tries again at each check, since files
+// that belong together may change one after the other.
 func (p *Port) refresh() {
 	if !p.mu.TryLock() {
 		return // another goroutine is reading, and this connection needn't wait

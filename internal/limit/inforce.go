@@ -31,8 +31,8 @@ type InForce struct {
 // Sizes are the sizes of a tree with which limits are compared.
 type Sizes struct{ Znodes, Ephemerals atomic.Int64 }
 
-// The most that SpendRequests and SpendBytes can be; one part in spendShare of the rate per second is the most if that
-// is less. Without them, many connections of one address would make processors contend for its counters at each batch.
+// SpendRequests and SpendBytes are at most these numbers, and at most one part in spendShare of the rate per second. If
+// they were 0, many connections of one address would make processors contend for its counters at each batch.
 const (
 	SpendRequestsMax = 256
 	spendBytesMax    = 64 << 10
@@ -128,8 +128,8 @@ func (f *InForce) leastEphemerals() int64 {
 	return least
 }
 
-// multiOpsSmall is how many znodes one request can create whose record is so small that Concerns
-// doesn't look at it: the path of each takes at least a byte.
+// multiOpsSmall is how many znodes one request can create whose record is so small that Concerns ignores it: the path
+// of each takes at least a byte.
 const multiOpsSmall = 1000
 
 // unlimited applies to the znodes that hold the limits, so that limits can always be changed.

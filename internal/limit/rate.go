@@ -5,8 +5,8 @@ import "sync/atomic"
 const (
 	// burst is how much of a rate may be used at once: as much as in a second.
 	burst = int64(1e9)
-	// debtMax bounds the time (ns) until a used amount is paid off. The amount is only known after its use, so several
-	// users of a rate can exceed it together.
+	// debtMax bounds the time (ns) until a used amount is paid off. An amount is only known after its use, so several
+	// users of a rate can together exceed it.
 	debtMax = 10 * burst
 )
 

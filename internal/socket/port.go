@@ -47,8 +47,8 @@ type Port struct {
 	newcomers Newcomers // all connections without Keep
 }
 
-// NewPort starts to accept connections from l, with TLS by t; a nil t means no TLS. At most most connections are open
-// at a time. A further one replaces a newcomer, a connection for which Keep wasn't called (see Newcomers), so that
+// NewPort starts to accept connections from l, with TLS by t; a nil t means no TLS. No more than most connections are
+// open at a time. A further one replaces a newcomer, a connection for which Keep wasn't called (see Newcomers), so that
 // strangers can't keep others out. patience is the time that a connection may take to send its first byte.
 func NewPort(l net.Listener, t *TLS, patience time.Duration, most int) *Port {
 	p := &Port{

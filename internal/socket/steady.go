@@ -13,10 +13,10 @@ import (
 // that still carries a session delivers.
 const steadyBytesMin = 16 << 10
 
-// Steady is a connection whose writes go on after their deadline as long as the other end takes steadyBytesMin
-// in each timeout: the deadline bounds the time without progress, and not the time for a large reply.
+// Steady is a connection whose writes continue after their deadline as long as the other end takes steadyBytesMin in
+// each timeout: the deadline bounds the time without progress, and not the time for a large reply.
 //
-// For TLS it is the connection underneath, since a TLS connection can't go on after a write that timed out.
+// For TLS it is the connection underneath, since a TLS connection can't be used after a write that timed out.
 type Steady struct {
 	net.Conn
 	Timeout time.Duration

@@ -5,8 +5,8 @@ import "hash/maphash"
 // A change fires the recursive watches on all ancestors of its path, of which there may be a thousand. One multi, or
 // the end of one session, may change a hundred thousand such paths while its caller has locked the replica. So the
 // ancestors of a long path are hashed in one pass over it, and the watchers found above a znode are cached for its next
-// child, and for the next znode below or above it: a multi that creates or deletes a chain of a thousand znodes looks
-// each of them up once.
+// child, and for the next znode below or above it. So a multi that creates or deletes a chain of a thousand znodes
+// looks up each of them once.
 
 const (
 	// aboveLen is the length of the longest path whose ancestors are looked up one by one.
@@ -111,9 +111,9 @@ func (t *Table) knownAbove(path string) (begin int, known []watcherAbove) {
 	return 0, nil
 }
 
-// hashPrefixes sets t.prefixes to those of the path, the root and the other ancestors that are longer than begin and
-// whose length is that of some path with a Recursive watch. begin is the length of one of them, or 0. A Hash that has
-// received the parts of a string has the sum that maphash.String returns for the whole.
+// hashPrefixes sets t.prefixes to the prefixes of the path (the root, the other ancestors and the path itself) that are
+// longer than begin and as long as some path with a Recursive watch. begin is the length of one of them, or 0. A Hash
+// that has received the parts of a string has the sum that maphash.String returns for the whole.
 func (t *Table) hashPrefixes(path string, begin int) {
 	t.prefixes = t.prefixes[:0]
 	var h maphash.Hash

@@ -56,7 +56,8 @@ func (t *Table) ByPath() iter.Seq2[string, iter.Seq[int64]] {
 }
 
 // ByWatcher yields the watchers of the data table, each with its paths in the order in which it began to watch them, as
-// wchc prints them. The order of the watchers and the rules for the caller are those of ByPath.
+// wchc prints them. The order of the watchers is as arbitrary as that of the paths in ByPath, and the same rules apply
+// to the caller.
 func (t *Table) ByWatcher() iter.Seq2[int64, iter.Seq[string]] {
 	return func(yield func(int64, iter.Seq[string]) bool) {
 		for w := range t.watchers.taken {
