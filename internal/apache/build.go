@@ -16,8 +16,8 @@ const (
 	importIndex = 1
 )
 
-// configPath is the znode that holds the membership. Apache's servers aren't Zooid's, so it is empty in an imported
-// tree, as on a standalone server.
+// configPath is the znode that holds the membership. It names Apache's servers, which aren't Zooid's, so it is empty in
+// an imported tree, as on a standalone server.
 const configPath = "/zookeeper/config"
 
 // build returns the tree of an Apache state. epoch is the highest that the Apache server had accepted.

@@ -19,7 +19,7 @@ const apacheMagic = "ZKSN"
 const plainBytesMax = 1 << 30
 
 // Znodes returns the znodes of a snapshot file in the form that tree.OpRestore takes. The file is Apache's, or of the
-// cluster of dataDir and logDir, and gzip may have compressed it. It may get renamed, and files may be made next to it.
+// cluster of dataDir and logDir, and gzip may have compressed it. Znodes may rename the file and make files next to it.
 // The result is limited to most bytes.
 func Znodes(file, dataDir, logDir string, most int) ([]byte, error) {
 	head, err := firstBytes(file)

@@ -21,7 +21,7 @@ import (
 //	int length | int state | long leader | long zxid | long election epoch | long epoch | int version | config
 //
 // The answers have version 1, which carries no configuration: observers use their own. Of two servers the one with the
-// higher id connects, so observers need higher ids than this one, which never connects to them.
+// higher id connects. This one never connects to observers, so their ids must be higher than its id.
 const (
 	electionV1 = -65536
 	electionV2 = -65535

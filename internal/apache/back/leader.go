@@ -33,7 +33,7 @@ type Leader struct {
 	first   int64    // number of the first in history; numbers count up, whatever the zxids are
 	before  int64    // zxid of the transaction before history
 	bytes   int
-	read    bool          // the log has been read to where the server is, or was
+	read    bool          // the log has been read up to the server's position, or was once
 	life    int64         // counts the states: 1, 2, 3...
 	changed chan struct{} // closed at the next change
 
@@ -190,8 +190,8 @@ func (l *Leader) serve(conn net.Conn) error {
 	return fmt.Errorf("observer %d: %w", o.id, err)
 }
 
-// errNotRead says that the log hasn't been read yet to where the server is, as for a moment after a start. What an
-// observer has can't be judged before.
+// errNotRead says that the log hasn't been read up to the server's position yet, as for a moment after a start. Until
+// then an observer's data can't be judged.
 var errNotRead = errors.New("the log hasn't been read yet")
 
 // hasRead records that the log has been read up to the server's position.
@@ -352,9 +352,10 @@ func (o *observer) catchUp(last int64) error {
 	return nil
 }
 
-// begin returns the transactions after last, which an observer lacks; ok is false if it needs a snapshot instead, which
-// has them all. Together with a snapshot they would do harm: at a delete of a znode that has been created again since,
-// Apache forgets the children in the snapshot, and at their create it finds them there already.
+// begin returns the transactions after last, which an observer lacks; ok is false if it needs a snapshot instead. The
+// snapshot includes these transactions, and sending them too would do harm. When Apache replays the delete of a znode
+// that the snapshot has because it was created again, it forgets the children in the snapshot; when it then replays
+// their creates, it finds them there already.
 func (o *observer) begin(last int64) (missing [][]byte, ok bool, err error) {
 	l := o.l
 	l.mu.Lock()
@@ -458,7 +459,7 @@ func (o *observer) read() error {
 	}
 }
 
-// renewAll has all observers connect again, for a snapshot of the state, and returns the ids of those that have
+// renewAll makes all observers connect again to get a snapshot of the state, and returns the ids of those that have
 // followed.
 func (l *Leader) renewAll() (ids []int64) {
 	for _, p := range l.peersNow() {
@@ -469,7 +470,7 @@ func (l *Leader) renewAll() (ids []int64) {
 	return ids
 }
 
-// reached returns the ids of the observers, and of those that have everything of this state up to a zxid.
+// reached returns the ids of all observers, and of those that have this state up to a zxid.
 func (l *Leader) reached(zxid int64) (all, have []int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

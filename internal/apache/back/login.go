@@ -24,7 +24,7 @@ type PeerSASL struct {
 	User         string // as in the observers' section QuorumLearner
 	PasswordFile string
 	Keytab       string // the keys of Principal
-	Principal    string // the one whose tickets the observers get: their quorum.auth.kerberos.servicePrincipal
+	Principal    string // the principal for which the observers get tickets: their quorum.auth.kerberos.servicePrincipal
 	Observers    string // their own principals, separated by commas
 }
 
@@ -63,7 +63,7 @@ func (p *PeerSASL) Logins() (*Logins, error) {
 	}, nil
 }
 
-// tickets is Logins by Kerberos. Everybody in the realm can get a ticket, so the observers are named.
+// tickets is Logins by Kerberos. Everybody in the realm can get a ticket, so the settings name the observers.
 func (p *PeerSASL) tickets() (*Logins, error) {
 	if p.Keytab == "" || p.Principal == "" || p.Observers == "" {
 		return nil, errors.New("give -peer-sasl-keytab, -peer-sasl-principal and -peer-sasl-observers together")

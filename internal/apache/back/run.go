@@ -32,20 +32,20 @@ type Options struct {
 	// Quorum and Election are the listeners. From are the addresses that may connect to them.
 	Quorum, Election net.Listener
 	From             []netip.Addr
-	// TLS is how both ports are spoken; nil for plain text.
+	// TLS configures TLS on both ports; nil means plain text.
 	TLS *tls.Config
-	// Logins are how observers log in there; nil if they don't.
+	// Logins say how observers log in on both ports; nil if they don't.
 	Logins *Logins
 	// Say reports progress.
 	Say func(string)
 	// Watch, if not nil, is called with the progress some fifty times a second.
 	Watch func(Progress)
-	// Whole, if not nil, reports that the server's log is known to have everything that the ensemble has acknowledged,
-	// though the server may not have led when it answered last: it led when so many others had stopped that each
+	// Whole, if not nil, reports whether the server's log is known to have everything that the ensemble has acknowledged,
+	// even if the server didn't lead at its last answer. That is so if it led after so many others had stopped that each
 	// majority of the rest needs it.
 	Whole func() bool
-	// Stopped says that the server has stopped: everything in its log counts, as at the end. It may have applied more
-	// than the log says is committed, and the observers have that already.
+	// Stopped says that the server has stopped, so that everything in its log counts, as at the end. The server may have
+	// applied more than the log marks as committed, and the observers may have that already.
 	Stopped bool
 	// Held says that the caller holds the directories at the end.
 	Held bool
@@ -79,8 +79,8 @@ type Done struct {
 
 const (
 	pollInterval = 20 * time.Millisecond
-	// finishTime is how long the server may take to say that it has stopped, and an observer to connect again at the
-	// end. One that is connected has syncTime for its snapshot.
+	// finishTime is how long the server may take to say that it has stopped, and an observer to connect again at the end.
+	// A connected observer has syncTime for its snapshot.
 	finishTime = time.Minute
 	// connectionsMax bounds the connections on both ports: an observer has one on each, and for a moment also old ones.
 	connectionsMax = 4 * observersMax
@@ -166,9 +166,9 @@ func reopen(ctx context.Context, s *source) (err error) {
 }
 
 // finish hands the observers the end of the log, and then a snapshot of the whole state. Apache takes its own snapshots
-// while it applies transactions, so they show no single instant. When it starts on one, a znode that was deleted,
-// created again and given children in the meantime loses these children. The last snapshot shows one instant. It also
-// has transactions that an observer has applied but not yet written to its log.
+// while it applies transactions, so they show no single instant. When Apache starts on such a snapshot, a znode that
+// was deleted, created again and given children meanwhile loses these children. The snapshot sent here shows a single
+// instant. It also has the transactions that an observer has applied but not yet written to its log.
 func finish(s *source, o *Options, mode string) (Done, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), finishTime)
 	defer cancel()
@@ -226,8 +226,8 @@ func finish(s *source, o *Options, mode string) (Done, error) {
 	}
 }
 
-// ended reports whether all connected observers have everything, and the wanted ones are connected. Late, those are no
-// longer waited for.
+// ended reports whether all connected observers have everything, and the wanted ones are connected. If late is set, it
+// doesn't wait for wanted ones that aren't connected.
 func ended(want, connected, have []int64, late bool) bool {
 	away := func(id int64) bool { return !slices.Contains(connected, id) }
 	return len(have) > 0 && len(have) == len(connected) && (late || !slices.ContainsFunc(want, away))

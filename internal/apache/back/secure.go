@@ -8,7 +8,7 @@ import (
 	"github.com/zooid-project/zooid/internal/keystore"
 )
 
-// PeerTLS says with which files observers are spoken to by TLS, as their sslQuorum=true asks for.
+// PeerTLS names the files for TLS with the observers, which have sslQuorum=true.
 type PeerTLS struct {
 	Cert         string // certificate and key that are shown to the observers
 	CA           string // the authority that signs the observers' certificates
@@ -23,7 +23,7 @@ func (p *PeerTLS) Register(flags *flag.FlagSet) {
 }
 
 // Config returns the configuration of both ports; nil without TLS. Observers must show a certificate of the authority,
-// because they get everything.
+// because they get all data.
 func (p *PeerTLS) Config() (*tls.Config, error) {
 	switch {
 	case *p == PeerTLS{}:

@@ -26,7 +26,8 @@ type Answer struct {
 // A source reads a server's log, and turns it into transactions.
 //
 // An entry is taken once it is committed: either the log says so, or the server has applied a zxid beyond that of the
-// tree here. The server is asked before the log is read, so the next entries in the log are those that it has applied.
+// tree here. The server is asked before the log is read, so the log's next entries, up to the zxid of the answer, are
+// those that the server has applied.
 type source struct {
 	dirs        []string // the data directory, and the log's if it is separate
 	reconfigure tree.Reconfigure
@@ -165,11 +166,11 @@ func (s *source) step(step storage.LogStep) error {
 	return nil
 }
 
-// errFull says that the log holds more uncommitted entries than any leader leaves waiting.
+// errFull says that the log holds more uncommitted entries than any leader allows.
 var errFull = errors.New("64 MiB of the log may be uncommitted: the server has no majority, or doesn't answer srvr")
 
-// poll reads and applies new entries. ask is nil if no server is running: then everything in the log counts, as for a
-// server that starts with it.
+// poll reads and applies new entries. ask is nil if no server is running: then everything in the log counts, as it does
+// for a server that starts.
 func (s *source) poll(ctx context.Context, ask func(context.Context) (Answer, error)) (a Answer, err error) {
 	if ask != nil {
 		if a, err = ask(ctx); err != nil {

@@ -12,17 +12,18 @@ import (
 // # How a difference is known
 //
 // Two equal readings of one side prove that the znode was unchanged between them: each write changes its mzxid, pzxid
-// or aversion. That there was no znode in between is proved by the pzxid of its parent, or of the nearest existing
-// ancestor: otherwise a znode that was created and deleted in between would be missed.
+// or aversion. If there is no znode at either reading, the pzxid of its parent, or of the nearest existing ancestor,
+// proves that there was none in between: otherwise one that was created and deleted in between would be missed.
 //
 // Servers of two ensembles are read again several times, each after a sync. If on each side the first and the last
 // readings are equal, and the two sides differ, there was a time at which both had the reported values.
 //
-// A copy of a running ensemble is behind it by an unknown time, and says at which zxid it is. So the ensemble is read,
-// then the copy once it has come to the zxid that the ensemble was at, then the ensemble again once it has come to the
-// zxid that the copy was at. If both readings of the ensemble are equal, the znode was so at the zxid at which the copy
-// was read: a difference is one. If the copy doesn't come that far, what the ensemble has changed since is no
-// difference, but newer; zxids and the parent's pzxid tell. An ACL's change leaves no zxid, and is taken for newer.
+// A copy of a running ensemble is behind it by an unknown time, but tells its zxid. So the ensemble is read first, then
+// the copy once it has reached the zxid that the ensemble was at, then the ensemble again once it has reached the zxid
+// that the copy was at. If both readings of the ensemble are equal, the znode was like that at the zxid at which the
+// copy was read, so a difference from the copy is real. If the copy doesn't get that far, the ensemble's later changes
+// count as newer, not as different; zxids and the parent's pzxid show which those are. A change of an ACL leaves no
+// zxid, and counts as newer.
 
 // An order says how the sides are read again.
 type order int
@@ -169,8 +170,8 @@ func (c *comparison) againOfCopy(ctx context.Context, ensemble, copied Source, p
 	if err != nil {
 		return err
 	}
-	// An ensemble has everything that its copy has. Where Sync asks no server, as for a copy that is compared with another
-	// one, the comparison waits for it.
+	// An ensemble has everything that its copy has. If Sync can't ask a leader, as for a copy that is compared with
+	// another copy, the comparison waits for it.
 	err = ensemble.Sync(ctx)
 	if errors.Is(err, ErrCopy) {
 		_, err = ensemble.Reach(ctx, behind, c.Patience)
@@ -192,7 +193,8 @@ func (c *comparison) againOfCopy(ctx context.Context, ensemble, copied Source, p
 	return nil
 }
 
-// reach waits until the copy has come to a zxid, unless it has stood still for as long before.
+// reach waits until the copy has reached a zxid, at most for c.Patience. Once a copy has made no progress in that time,
+// reach no longer waits for it.
 func (c *comparison) reach(ctx context.Context, copied Source, zxid int64) (reached int64, err error) {
 	before, err := copied.Zxid(ctx)
 	if err != nil || c.stuck {
@@ -219,7 +221,7 @@ func readings(ctx context.Context, side Source, pending []*suspect) (all []readi
 // A reading is what one side had at a path.
 type reading struct {
 	znode *Znode // nil for none
-	above *Znode // where there is none, the nearest ancestor that there is; nil if there is none either
+	above *Znode // if the znode doesn't exist, its nearest existing ancestor; nil if there is none either
 }
 
 func read(ctx context.Context, side Source, path string) (r reading, err error) {

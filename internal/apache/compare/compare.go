@@ -14,12 +14,12 @@ type Source interface {
 	All(ctx context.Context) iter.Seq2[*Znode, error]
 	// Read reads one znode again; it returns nil if there is none.
 	Read(ctx context.Context, path string) (*Znode, error)
-	// Sync makes later Reads return the state at the time of the call, or a newer one. The error is ErrCopy if there is
-	// no leader to ask.
+	// Sync makes later Reads show the state at the time of the call, or a newer one. The error is ErrCopy if there is no
+	// leader to ask.
 	Sync(ctx context.Context) error
-	// Zxid returns a zxid: no Read before was of a later state, and no Read after is of an earlier one.
+	// Zxid returns a zxid: no earlier Read has shown a later state, and no later Read shows an earlier one.
 	Zxid(ctx context.Context) (int64, error)
-	// Reach waits, at most for a time, until Reads are of the state at a zxid or of later ones. It returns what Zxid then
+	// Reach waits, at most for patience, until Reads show the state at a zxid or a later one. It returns what Zxid then
 	// returns.
 	Reach(ctx context.Context, zxid int64, patience time.Duration) (int64, error)
 	// Files reports whether the tree is that of files.

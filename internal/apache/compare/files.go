@@ -35,8 +35,8 @@ type Files struct {
 	open func() (*Files, error) // reads the directory again
 }
 
-// OpenFiles reads a data directory: Apache's if it has version-2 and no files of Zooid's, else Zooid's. A server may
-// be running on Zooid's.
+// OpenFiles reads a data directory: Apache's if it has version-2 and no files of Zooid, else Zooid's. A server may be
+// running on a directory of Zooid's.
 func OpenFiles(dir string, reconfigure tree.Reconfigure, progress func(files.Progress)) (*Files, error) {
 	var f *Files
 	var err error
@@ -147,11 +147,11 @@ func (f *Files) Zxid(context.Context) (int64, error) { return f.zxid, nil }
 // filesPoll is the time between two readings of a directory.
 const filesPoll = 200 * time.Millisecond
 
-// Reach reads the directory again, as what writes it may have gone on.
+// Reach reads the directory again, since its writer may have written more.
 func (f *Files) Reach(ctx context.Context, zxid int64, patience time.Duration) (int64, error) {
 	for end := time.Now().Add(patience); f.zxid < zxid; {
 		now, err := f.open()
-		if err == nil && now.zxid >= f.zxid { // an older one would be one whose files are being replaced
+		if err == nil && now.zxid >= f.zxid { // an older state means that files are being replaced
 			f.znodes, f.zxid, f.keep = now.znodes, now.zxid, now.keep
 		}
 		if f.zxid >= zxid || !time.Now().Before(end) {

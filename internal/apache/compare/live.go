@@ -58,8 +58,8 @@ func (l *Live) Read(ctx context.Context, path string) (*Znode, error) {
 	return z, nil
 }
 
-// Sync makes the server catch up with its leader. A follower that serves its copy has none to ask, nor has a server in
-// read-only mode.
+// Sync makes the server catch up with its leader. A follower that serves its copy has no leader to ask, nor does a
+// server in read-only mode.
 func (l *Live) Sync(ctx context.Context) error {
 	err := l.c.Sync(ctx, "/")
 	if errors.Is(err, zk.ErrNotReadOnly) {
@@ -68,7 +68,7 @@ func (l *Live) Sync(ctx context.Context) error {
 	return err
 }
 
-// Zxid returns the zxid of the server's last reply: each tells that of the state that it is of.
+// Zxid returns the zxid of the server's last reply, which is that of the state shown in the reply.
 func (l *Live) Zxid(ctx context.Context) (int64, error) {
 	if _, _, err := l.c.Exists(ctx, "/"); err != nil {
 		return 0, err

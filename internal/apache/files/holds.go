@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// HoldsTree reports whether dataDir's, or dataLogDir's, version-2 has, or may have, something of a tree. An empty
-// version-2 is what Apache's zkServer-initialize.sh makes; one with nothing but epochs is that of a server that has
-// never had a tree. A directory that can't be read counts as one with a tree.
+// HoldsTree reports whether the folder version-2 of a dataDir or dataLogDir holds, or may hold, a part of a tree.
+// Apache's zkServer-initialize.sh makes an empty version-2, and a server that has never had a tree leaves only epochs
+// there. A directory that can't be read counts as one with a tree.
 func HoldsTree(dir string) bool {
 	path := filepath.Join(dir, Version2)
 	if st, err := os.Stat(path); err != nil || !st.IsDir() {

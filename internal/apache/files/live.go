@@ -193,8 +193,8 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Settled returns an error unless every znode has its ACL, which holds once the transactions after a fuzzy snapshot
-// are applied.
+// Settled returns an error unless every znode has its ACL, as is so once the transactions after a fuzzy snapshot are
+// applied.
 func (s *State) Settled() error {
 	return s.Znodes(func(z *Znode) error {
 		switch {

@@ -164,8 +164,8 @@ func SnapshotPath(dir string, zxid int64) string {
 	return filepath.Join(dir, Version2, fmt.Sprintf("snapshot.%x", zxid))
 }
 
-// Purge removes the snapshots before the one of zxid, and the logs that only they need, as far as they are own. The
-// snapshot of zxid must be durable under its name.
+// Purge removes the snapshots before the one of zxid, and the logs that only they need. It removes only files for which
+// own returns true. The snapshot of zxid must be durable under its name.
 func Purge(dir string, zxid int64, own func(path string) bool) error {
 	return purge(dir, func(snapshots, logs []numbered) (old []numbered) {
 		for i, l := range logs {
@@ -182,7 +182,8 @@ func Purge(dir string, zxid int64, own func(path string) bool) error {
 	}, own)
 }
 
-// PurgeOthers removes all snapshots and logs but the snapshot of zxid, as far as they are own.
+// PurgeOthers removes all snapshots and logs except the snapshot of zxid. It removes only files for which own returns
+// true.
 func PurgeOthers(dir string, zxid int64, own func(path string) bool) error {
 	return purge(dir, func(snapshots, logs []numbered) []numbered {
 		for _, s := range snapshots {

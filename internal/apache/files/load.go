@@ -13,8 +13,8 @@ import (
 
 // Options say what to load.
 type Options struct {
-	// Dir is Apache's dataDir, LogDir its dataLogDir; empty if they are the same. Either may also name the directory
-	// version-2 within.
+	// Dir is Apache's dataDir, LogDir its dataLogDir; LogDir is empty if they are the same. Either may also name the
+	// folder version-2 within.
 	Dir, LogDir string
 	// Emulate353 reads TTLs as version 3.5.3 wrote them (emulate353TTLNodes).
 	Emulate353 bool
@@ -30,11 +30,11 @@ type Progress struct {
 	Transactions int   // replayed
 }
 
-// A Report says what Load found besides the state.
+// A Report says what Load has found in addition to the state.
 type Report struct {
 	Snapshot     string          // the file that was loaded
 	SnapshotZxid int64           // in its name
-	Damage       error           // of the compressed Snapshot behind everything that counts; Apache may refuse it
+	Damage       error           // of the compressed Snapshot, behind everything that counts; Apache may refuse the file
 	Passed       []PassedOver    // newer snapshots that aren't complete
 	Logs         int             // files read
 	Transactions int             // that were replayed
@@ -339,7 +339,7 @@ func (l *loader) logs() error {
 	first := 0
 	for i, f := range files {
 		if f.zxid < from {
-			first = i // the last log that begins before may extend beyond
+			first = i // the last log that begins before the zxid may extend beyond it
 		}
 	}
 	for i, f := range files[first:] {
@@ -416,9 +416,9 @@ func (l *loader) replay(t *txn, file string) error {
 
 // compare compares the tree with Apache's digest.
 //
-// A snapshot's digest is taken at the last transaction applied when the snapshot was finished. The next transaction
-// may have been in progress, so that the snapshot has a part of it. The tree is therefore known not to be fuzzy only
-// after that transaction is replayed too, or if there is none.
+// A snapshot's digest is taken at the last transaction applied when the snapshot was finished. The next transaction may
+// have been in progress, so that the snapshot has a part of it. So the tree is known not to be fuzzy only after that
+// transaction is replayed too, or if there is none.
 func (l *loader) compare(d txnDigest, zxid int64, where string) {
 	if !d.there || d.version != DigestVersion {
 		return

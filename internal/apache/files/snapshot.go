@@ -22,8 +22,8 @@ import (
 //
 // The checksum of a later seal is of everything before it, earlier seals included.
 //
-// Apache checks the last five bytes of an uncompressed file first, so its end is known to be complete. It reads no
-// more of a compressed file than it needs: see end and seal.
+// Apache checks the last five bytes of an uncompressed file first, so its end is known to be complete. Of a compressed
+// file it reads no more than it needs: see end and seal.
 const (
 	snapshotMagic = 0x5a4b534e
 	openACL       = -1 // id of the ACL that isn't in the list
@@ -226,15 +226,15 @@ func (r *snapshotReader) seal() error {
 	return err
 }
 
-// errLastZxid says that everything up to the digest is whole and that what follows isn't. Apache 3.9 refuses such a
-// snapshot; older versions don't read that far. Nothing in it tells which version wrote it.
+// errLastZxid says that a snapshot is whole up to the digest, and damaged after it. Apache 3.9 refuses such a snapshot;
+// older versions don't read that far. Nothing in the file tells which version wrote it.
 var errLastZxid = errors.New("behind the digest")
 
-// end reads what follows the first seal. Its length tells what it consists of: whether servers write a digest and a
-// zxid depends on their version and configuration. A compressed snapshot may have been cut or damaged there. Apache
-// accepts one that ends within the first bytes of its digest or its zxid, since older versions write neither. It may or
-// may not notice damage behind what its version reads, depending on how far it has decompressed; as everything that
-// counts is sealed before it, such damage is only reported.
+// end reads what follows the first seal. Its length tells its parts: whether servers write a digest and a zxid depends
+// on their version and configuration. A compressed snapshot may have been cut or damaged there. Apache accepts one that
+// ends within the first bytes of its digest or its zxid, since older versions write neither. Whether Apache notices
+// damage behind what its version reads depends on how far it has decompressed. Everything that counts is sealed before
+// such damage, so it is only reported.
 func (r *snapshotReader) end() (e snapshotEnd, err error) {
 	rest, err := r.rest(tailBytesMax)
 	if err != nil && !isCompressionDamage(err) {

@@ -18,7 +18,7 @@ const (
 )
 
 // An ACL is shared by znodes. List is nil if a snapshot refers to an ACL that it doesn't contain, until a replayed
-// create provides it.
+// create provides the list.
 type ACL struct {
 	List []jute.ACL
 }
@@ -273,7 +273,7 @@ func (s *State) setACL(path string, acl *ACL, version int32) {
 	}
 }
 
-// addOwn adds the znodes that later versions of Apache have, and earlier ones don't write.
+// addOwn adds the znodes that later versions of Apache always have, and earlier ones don't write.
 func (s *State) addOwn() {
 	for _, path := range []string{zookeeper, quotaRoot, configNode} {
 		parentPath, _ := SplitPath(path)

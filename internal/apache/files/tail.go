@@ -8,9 +8,9 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Tail is what a stopped server had logged after a zxid, and how far the server's history goes. A majority of the
-// tails contains everything that the ensemble has ever acknowledged. The transactions stay in their files, as they may
-// be more than memory holds.
+// A Tail holds what a stopped server had logged after a zxid, and how far the server's history goes. A majority of the
+// tails contains everything that the ensemble has ever acknowledged. The transactions stay in their files, since they
+// may exceed the memory.
 type Tail struct {
 	After    int64 // the zxid after which the tail begins
 	Accepted int64 // the highest epoch that the server has promised to a leader
@@ -36,7 +36,7 @@ func TailOf(t Tail, records ...[]byte) *Tail {
 }
 
 // Each reads the files again, and calls visit for each transaction until it fails. A record is valid until visit
-// returns. Each fails if the files aren't what they were.
+// returns. Each fails if the files have changed.
 func (t *Tail) Each(visit func(record []byte) error) error {
 	if t.each == nil {
 		return nil
@@ -60,8 +60,8 @@ func (t *Tail) Has(zxid int64) (bool, error) {
 	return false, err
 }
 
-// TailBytesMax bounds a tail: it is what a fast network carries in the two minutes that a server's stop may take, and
-// many times what an ensemble writes while it is stopped. It takes that much disk, not memory.
+// TailBytesMax bounds a tail: a fast network carries that much in the two minutes that a server's stop may take, and an
+// ensemble that is being stopped writes far less. A tail takes disk, not memory.
 const TailBytesMax = 16 << 30
 
 // errTailTooLarge returns the error of a tail that is larger than permitted.

@@ -18,15 +18,15 @@ import (
 //
 //	"zooid tail 1\n" | long after | long accepted | long current | long last | int count | count * buffer record | int CRC-32 of all before
 const (
-	// tailMagic begins a tail. What a program prints before it is no part of it.
+	// tailMagic begins a tail. Output of a program before it isn't part of the tail.
 	tailMagic     = "zooid tail 1\n"
 	tailHeadBytes = len(tailMagic) + 4*8 + 4
-	// TailPrefaceMax bounds what a program prints before a tail: what is known of a server's end, and what a login shell
-	// says.
+	// TailPrefaceMax bounds the output of a program before a tail: the report of the server's end, and what a login shell
+	// prints.
 	TailPrefaceMax = 1 << 20
 )
 
-// Write writes the encoding of a tail. After an error, what was written is no whole tail.
+// Write writes the encoding of a tail. After an error, the tail that was written is incomplete.
 func (t *Tail) Write(w io.Writer) error {
 	sum := crc32.NewIEEE()
 	out := bufio.NewWriterSize(io.MultiWriter(w, sum), 64<<10)
@@ -102,8 +102,8 @@ func tailAt(file *os.File, begin int) io.Reader {
 	return io.NewSectionReader(file, int64(begin), math.MaxInt64-int64(begin))
 }
 
-// parseTail reads a tail, and calls visit, which may be nil, for each of its transactions. The checksum has been
-// compared only once it returns.
+// parseTail reads a tail, and calls visit, which may be nil, for each of its transactions. The checksum is verified
+// only when parseTail returns.
 func parseTail(r io.Reader, limit int64, visit func(record []byte) error) (*Tail, error) {
 	s, sum := &stream{r: r}, crc32.NewIEEE()
 	take := func(n int) ([]byte, error) {

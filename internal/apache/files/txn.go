@@ -37,12 +37,12 @@ func parseTxn(record []byte) (t txn, err error) {
 	}, nil
 }
 
-// SameTxn reports whether two records are of the same transaction: they are equal, but for what Apache's servers change
-// when they pass a transaction on.
+// SameTxn reports whether two records are of the same transaction: whether they are equal, except for what Apache's
+// servers change when they pass a transaction on.
 //
-//   - Servers on which digests are off leave the digest out. If both records have one, it counts: after the same
-//     transactions the trees are the same.
-//   - A server that has applied a multi that failed has set the types of all its operations to error, in the
+//   - Servers on which digests are off leave the digest out. If both records have a digest, the digests must be equal:
+//     after the same transactions the trees are the same.
+//   - A server that applies a failed multi sets the types of all its operations to error, in the copy of the
 //     transaction that it keeps in memory for its followers. Its log has the types as they were proposed.
 func SameTxn(a, b []byte) bool {
 	if len(a) > len(b) {
@@ -54,8 +54,8 @@ func SameTxn(a, b []byte) bool {
 	return bytes.Equal(a, b) || len(a) == len(b) && bytes.Equal(failedMulti(a), failedMulti(b))
 }
 
-// failedMulti returns a record with the types of all operations set to error if it is of a multi of which one failed;
-// otherwise the record.
+// failedMulti returns record, with the types of all operations set to error if record is of a multi in which one
+// failed.
 func failedMulti(record []byte) []byte {
 	t, err := parseTxn(record)
 	if err != nil || t.op != jute.OpMulti {

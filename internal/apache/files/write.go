@@ -33,8 +33,8 @@ type Session struct {
 	Timeout int32 // milliseconds
 }
 
-// Everything that the files hold can be read in them, whatever ACLs say, and the hashes of passwords with it. So only
-// the user that writes them can, whatever the umask.
+// The files show all data and the hashes of passwords, whatever the ACLs say. So only the user that writes the files
+// may read them, whatever the umask.
 const (
 	dirMode  = 0o700
 	fileMode = 0o600
@@ -45,8 +45,8 @@ func CreateFile(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, fileMode)
 }
 
-// MakeDir makes dataDir's directory version-2, and dataDir if need be. One that is there already is closed to others
-// than its user and group: earlier versions let everybody read it.
+// MakeDir makes dataDir's folder version-2, and dataDir if necessary. It closes an existing folder to everybody except
+// its user and group: earlier versions let everybody read it.
 func MakeDir(dataDir string) error {
 	dir := filepath.Join(dataDir, Version2)
 	if err := os.MkdirAll(dir, dirMode); err != nil {

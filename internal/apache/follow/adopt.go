@@ -12,11 +12,11 @@ import (
 )
 
 // adoptable returns the snapshots and logs of a copy that was made by a version without marks. Such a copy looks like
-// an Apache server's directory, on which such a version may also have been run. In addition to the operator's word,
-// these facts distinguish it from one:
+// the directory of an Apache server, and that version may also have been run on a real one. In addition to the
+// operator's confirmation (-adopt), these facts distinguish a copy from a server's directory:
 //
 //   - It has the lock file of those versions, and nothing that a server needs or leaves: no myid, no process id, no
-//     folder of another name.
+//     other folder.
 //   - It has snapshots. A dataLogDir has none.
 //   - No log ends with a zero. Apache fills its logs with zeros, ahead of what it writes.
 //   - No process is known to have its files open.

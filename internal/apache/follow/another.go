@@ -9,18 +9,20 @@ import (
 	"github.com/zooid-project/zooid/internal/apache/learner"
 )
 
-// A copy is continued only for the ensemble that it is of. Two things show that, at each connection:
+// A copy is continued only with the ensemble that it was made of. At each connection, two things show that it is the
+// same one:
 //
-//   - The leader has the copy's last transaction, byte by byte but for a digest: Apache's servers pass a transaction on
-//     as they read it, and one on which digests are off leaves the digest out. A follower says that it is one
-//     transaction behind, and the leader sends it first. It has the session, the time in milliseconds, the operation
-//     and all data, and by its zxid and the protocol all transactions before it are the same too. Only a copy of the
-//     ensemble's files that went on by itself, from that transaction or a later one, has it as well.
-//   - The servers that the leader describes have an address in common with those of the copy. It is asked where the
-//     leader no longer has that transaction and sends everything, or the copy has only a snapshot.
+//   - The leader has the copy's last transaction, byte by byte except for the digest: Apache's servers pass a
+//     transaction on as they read it, but leave the digest out if digests are off. The follower says that it is one
+//     transaction behind, so that the leader sends that transaction first. It holds the session, the time in
+//     milliseconds, the operation and all data; by its zxid and the protocol, all transactions before it are the same
+//     too. The only other ensemble that can have it was started on a copy of this ensemble's files, with that
+//     transaction in them.
+//   - The servers that the leader describes have an address in common with those of the copy. This is checked if the
+//     leader no longer has that transaction and sends everything, or if the copy has only a snapshot.
 //
-// These prove nothing: zxids and epochs, which every ensemble counts from 1; Apache's dbid, which is the same in all
-// ensembles; being caught up.
+// Other facts prove nothing: zxids and epochs, because every ensemble counts them from 1; Apache's dbid, which is the
+// same in all ensembles; that the copy is up to date.
 
 // lastTxn is the last transaction of a copy.
 type lastTxn struct {
@@ -28,7 +30,7 @@ type lastTxn struct {
 	before int64  // the zxid before it
 }
 
-// errAnother says that the leader is of another ensemble than the copy. It is final.
+// errAnother says that the leader belongs to another ensemble than the copy. The follower doesn't retry after it.
 var errAnother = errors.New("the copy belongs to another ensemble, or this ensemble's servers have lost data. Nothing was changed. Give a new directory")
 
 // recognize compares the leader's first transaction with the copy's last one.

@@ -215,7 +215,7 @@ func (c *client) readMulti(d *jute.Decoder) (b []byte, code jute.Code) {
 	return jute.AppendMultiEnd(b), jute.OK
 }
 
-// setWatches sets watches that a client had on another connection, and sends the events that they missed.
+// setWatches sets the watches that a client had on another connection, and sends the events that the client has missed.
 func (c *client) setWatches(op jute.Op, d *jute.Decoder) jute.Code {
 	var req jute.SetWatches
 	req.Decode(d, op)

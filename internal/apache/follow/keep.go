@@ -55,7 +55,7 @@ func openKeeper(o *Options) (*keeper, *files.State, error) {
 
 // The names in a copy that are always the same, in addition to those in its mark.
 const (
-	lockName   = "follow.lock" // by which earlier versions keep each other out
+	lockName   = "follow.lock" // the file by which earlier versions keep each other out
 	unfinished = "unfinished.tmp"
 )
 
@@ -68,7 +68,8 @@ var fixedNames = []string{
 
 func inVersion2(name string) string { return filepath.Join(files.Version2, name) }
 
-// claim makes sure that the directory is Zooid's, and marks it if it is empty. Nothing is written in another one.
+// claim makes sure that the directory is Zooid's, and marks it if it is empty. It writes nothing in any other
+// directory.
 func (k *keeper) claim(o *Options) error {
 	empty, err := k.mine.Empty()
 	switch {
@@ -107,7 +108,7 @@ func unheld(dir string) error {
 	return err
 }
 
-// keepEarlierOut takes the lock of earlier versions, which don't know the other one.
+// keepEarlierOut takes the lock of earlier versions, which don't know the present lock.
 func (k *keeper) keepEarlierOut(look bool) (err error) {
 	if k.lock != nil {
 		return nil
@@ -324,7 +325,7 @@ func (k *keeper) begin(state *files.State) error {
 	return k.whole(state)
 }
 
-// replace replaces the files by those of another state. The existing files belong to a history that may have ended.
+// replace replaces the files with those of another state. The existing files belong to a history that may have ended.
 func (k *keeper) replace(state *files.State) error {
 	if k.mine.Looks() {
 		return nil
@@ -365,9 +366,9 @@ func (k *keeper) whole(state *files.State) error {
 	return k.fail(err)
 }
 
-// install puts the complete snapshot unfinished in the place of all other files. The mark says so until it is done:
-// after a power failure at any point, the next start goes on here. The others are removed once the snapshot is durable
-// under its name; they may be of a history that has ended, and have higher zxids.
+// install replaces all other files with the complete snapshot, whose file is still called unfinished. The mark says so
+// until install is done: after a power failure at any point, the next start continues here. The other files are removed
+// once the snapshot is durable under its name; they may be of a history that has ended, and have higher zxids.
 func (k *keeper) install(name string) error {
 	if _, err := os.Lstat(filepath.Join(k.dir, inVersion2(unfinished))); err == nil {
 		if err := files.Rename(k.dir, unfinished, name); err != nil {

@@ -103,7 +103,7 @@ func (s *Server) admit(conn net.Conn) *client {
 	return c
 }
 
-// drop closes all connections. Clients reconnect, and say what they have seen.
+// drop closes all connections. Clients reconnect, and say which zxid they have seen.
 func (s *Server) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -69,7 +69,7 @@ type Step struct {
 	Config []byte
 	// Send is sent to the leader.
 	Send []byte
-	// Live says that the learner has everything that the leader had.
+	// Live says that the learner has everything that the leader had when it accepted the learner.
 	Live bool
 	// Proposed is the zxid last proposed by the leader, from a ping; 0 if the packet isn't a ping.
 	Proposed int64

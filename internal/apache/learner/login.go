@@ -11,8 +11,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The protocol that comes first on a quorum port if servers authenticate each other by SASL, and on an election port
-// after the first message. Both sides send
+// If servers authenticate each other by SASL, a quorum port begins with this protocol, and an election port continues
+// with it after the first message. Both sides send
 //
 //	long authMagic | int status | int length | token
 const (
@@ -116,7 +116,7 @@ func writeAuth(w io.Writer, status int32, token []byte) error {
 // ErrNoLogin says that a message isn't part of a login.
 var ErrNoLogin = errors.New("the message isn't part of a login")
 
-// errSilent says that the other side has ended the connection, or says nothing.
+// errSilent says that the other side has ended the connection, or sends nothing.
 var errSilent = errors.New("no answer")
 
 // readAuth reads a packet.

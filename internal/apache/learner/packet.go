@@ -87,7 +87,7 @@ type Reader struct {
 	buf  []byte
 }
 
-// readStep is how much is allocated at once for a packet's data: a claimed length alone costs no memory.
+// readStep is how much is allocated at once for a packet's data: so a claimed length costs no memory by itself.
 const readStep = 64 << 10
 
 // Next reads a packet, whose data is valid until the next call. The error is io.EOF only between two packets.

@@ -29,7 +29,7 @@ func (a *apacheDirs) register(flags *flags) {
 	flags.BoolVar(&a.withoutLog, "without-log", false, "")
 }
 
-// base returns dataDir, also if its folder version-2 was named.
+// base returns dataDir, even if the flag named its folder version-2.
 func (a *apacheDirs) base() string {
 	dir := filepath.Clean(a.dir)
 	if st, err := os.Stat(filepath.Join(dir, files.Version2)); err == nil && st.IsDir() {
@@ -41,8 +41,8 @@ func (a *apacheDirs) base() string {
 	return dir
 }
 
-// find finds the log's directory, unless a flag names it: in the server's configuration, which a flag names or which is
-// next to the data. It returns its findings as a sentence, or "".
+// find finds the log's directory if no flag names it: the server's configuration tells it, which a flag names or which
+// is next to the data. find returns what it has found as a sentence, or "".
 func (a *apacheDirs) find() (found string, err error) {
 	base := a.base()
 	candidates := []string{a.zooCfg}
@@ -121,8 +121,8 @@ func dirsIn(file string) (dir, logDir string, err error) {
 	return dir, logDir, lines.Err()
 }
 
-// writing returns an error if a writer to the directories is known: a follower that keeps a copy there, or a process
-// with open files. unknown says why not all open files can be seen, or "" if they can.
+// writing returns an error if something is known to write to the directories: a follower that keeps a copy there, or a
+// process with open files. unknown says why some open files can't be seen, or is "" if all can.
 func (a *apacheDirs) writing(held bool) (unknown string, err error) {
 	if !held {
 		copied, err := proof.HoldCopy(a.base(), true)

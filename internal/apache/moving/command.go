@@ -59,7 +59,7 @@ const (
 	exitUsage  = 2
 )
 
-// Signals that end a command in an orderly way. The long ones also end so when their terminal is lost.
+// Signals that end a command in an orderly way. Commands that run for long also end so when their terminal is lost.
 var (
 	stopSignals     = []os.Signal{os.Interrupt, syscall.SIGTERM}
 	stopSignalsLong = append(stopSignals[:2:2], syscall.SIGHUP)
@@ -109,7 +109,7 @@ func (p *Program) Run(name string, args []string, stdout, stderr io.Writer) int 
 		fmt.Fprint(stdout, c.help)
 		return exitDone
 	case err != nil:
-		usage, _, _ := strings.Cut(c.help, "\n\n") // an error must not be lost above a page of text
+		usage, _, _ := strings.Cut(c.help, "\n\n") // a page of text would hide the error
 		fmt.Fprintf(stderr, "zooid %s: %s\n%s\n  hint: zooid %s -h tells more\n", name, terminal.Visible(err.Error()), usage,
 			name)
 		return exitUsage
@@ -165,7 +165,7 @@ the files of stopped servers. docs/migration.md describes a migration step by st
 // flags are the flags of a command.
 type flags struct {
 	*flag.FlagSet
-	// access also has flags, about connecting to servers: those of zooid cli, or only those for TLS if onlyTLS.
+	// access adds the flags of zooid cli about connecting to servers, or only those about TLS if onlyTLS is set.
 	access  *cli.Access // nil for none
 	onlyTLS bool
 }

@@ -88,7 +88,7 @@ func (f *exportFlags) run(ctx context.Context, s cli.Streams) (int, error) {
 	return exitDone, nil
 }
 
-// configBytesMax exceeds the size of any zoo.cfg; a larger file is taken for a snapshot without reading it.
+// configBytesMax exceeds the size of any zoo.cfg. A larger file counts as a snapshot, and isn't read to find out.
 const configBytesMax = 1 << 20
 
 // source sets the source of the export: the directories in the arguments, those of a zoo.cfg, a snapshot file, or a

@@ -89,9 +89,8 @@ func (f *importFlags) run(_ context.Context, s cli.Streams) (int, error) {
 	return exitDone, nil
 }
 
-// importFrom imports, under a lock of the new directories that is held from the first check to the end. Nothing is
-// moved into place if a writer to Apache's directories is known, before or after they were read, unless running accepts
-// it.
+// importFrom imports. It holds the lock of the new directories from the first check to the end. It moves nothing into
+// place if something is known to write to Apache's directories, before or after they were read, unless running is set.
 func importFrom(from *apacheDirs, running bool, o *apache.ImportOptions,
 	say func(format string, args ...any)) (*apache.Imported, error) {
 	to := []string{o.Dir}

@@ -7,8 +7,8 @@ import (
 )
 
 // largeZnodes are those with more data than a request may have by default, which an Apache server with a larger
-// jute.maxbuffer has taken. What the Zooid server will be started with isn't known: it is a property of the command
-// line.
+// jute.maxbuffer has taken. The jute.maxbuffer of the Zooid server isn't known: it is a property on the server's
+// command line.
 type largeZnodes struct {
 	n       int
 	largest int    // bytes

@@ -73,7 +73,7 @@ func noFormLater(cfg *config.Config) (lines []string) {
 	return lines
 }
 
-// tellNoForm reports the data that can't return to Apache; everything else can.
+// tellNoForm reports the data that can't return to Apache. All other data can.
 func tellNoForm(say func(string), lines []string) {
 	if len(lines) == 0 {
 		say("the way back: Apache can represent everything")

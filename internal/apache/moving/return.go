@@ -34,7 +34,7 @@ type returnRun struct {
 	server  *config.Config
 	says    *sayer
 	journal *proof.Journal
-	whole   atomic.Bool // the log of the server of ZOOCFG has everything; see stopFirst
+	whole   atomic.Bool // the log of the server of ZOOCFG is complete; see stopFirst
 	held    *proof.Held // that server's directories, once it has stopped
 	plan    returnPlan  // for the journal
 	stopped time.Time   // when Zooid's servers were told to stop
@@ -51,7 +51,7 @@ func (r *returnRun) carryOn(ctx context.Context, stdin io.Reader, stderr io.Writ
 	if r.server, err = config.LoadAny(r.file, nil); err != nil {
 		return switchRefused, err
 	}
-	before, err := r.openJournal() // before it listens: another run has the ports, too
+	before, err := r.openJournal() // before it listens, since another run would hold the ports
 	if err != nil {
 		return switchRefused, err
 	}
@@ -222,7 +222,7 @@ func (l *leadership) ready(observers []int64) (hosts map[int64]string, err error
 	return hosts, nil
 }
 
-// errOther marks errors that don't go away by waiting.
+// errOther marks errors that waiting doesn't resolve.
 var errOther = errors.New("the observers can't replace Zooid")
 
 // await waits until the observers may take over.
@@ -261,7 +261,7 @@ func (r *returnRun) stopWhole(ctx context.Context) error {
 	return r.stopRest(ctx)
 }
 
-// handOver stops the observers, which hold the same data as the stopped Zooid servers by then.
+// handOver stops the observers. By then they hold the same data as the stopped Zooid servers.
 func (r *returnRun) handOver(ctx context.Context, l *leadership) error {
 	l.end()
 	<-l.finished

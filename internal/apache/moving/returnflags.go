@@ -57,7 +57,7 @@ type returnFlags struct {
 	backFlags
 	stop, stopObserver, start string
 	observers                 []int64
-	word                      []int64 // Zooid's servers that have stopped by the operator's word
+	word                      []int64 // Zooid's servers that the operator has confirmed to have stopped (-stopped)
 	yes                       bool
 }
 

@@ -24,8 +24,8 @@ import (
 // The steps of a return in its journal, which is in Zooid's dataDir, in addition to those that a switch has too.
 //
 //	stop        some of Zooid's servers are stopped, while the rest serves
-//	whole       the log of this command's server has everything from now on; the rest is stopped
-//	observers   the observers have everything, and are stopped
+//	whole       the log of this command's server is complete from now on; the rest is stopped
+//	observers   the observers have all data, and are stopped
 //	start       Apache's servers are started. The only way back is a switch
 const (
 	stepWhole     = "whole"
@@ -37,7 +37,7 @@ const (
 type returnPlan struct {
 	Hosts  map[int64]string      // of the observers
 	Before map[string]proof.Port // the Zooid servers' ports before the first stop
-	Zxid   int64                 // of the leader when the others had stopped; from stepObservers on, of the end of its log
+	Zxid   int64                 // of the leader when the others had stopped; from stepObservers on, of its log's end
 	Digest string                // the line of the observers' digest, from stepObservers on
 	// Members is the ensemble's membership in the server's data; "" for a standalone server.
 	Members string
@@ -49,8 +49,8 @@ const (
 	returnLog     = "return.log"
 )
 
-// openJournal opens the journal and the log. before is the step that an earlier try was at; without Step if there is
-// nothing to go on with.
+// openJournal opens the journal and the log. before is the step that an earlier try was at; its Step is "" if there is
+// nothing to continue.
 func (r *returnRun) openJournal() (before proof.Record, err error) {
 	dir := r.server.Storage.DataDir
 	if err := r.says.logTo(filepath.Join(dir, returnLog)); err != nil {
@@ -71,7 +71,7 @@ func (r *returnRun) openJournal() (before proof.Record, err error) {
 // observersPatience is how long the observers may take to connect when a return continues.
 const observersPatience = 2 * time.Minute
 
-// goOn continues a return that was cut short. done is false if the return must begin again, since Zooid serves again.
+// goOn continues a return that was cut short. done is false if the return must begin again because Zooid serves again.
 func (r *returnRun) goOn(ctx context.Context, before proof.Record,
 	stderr io.Writer) (code int, done bool, err error) {
 	var p returnPlan
@@ -145,8 +145,8 @@ func (r *returnRun) goOn(ctx context.Context, before proof.Record,
 }
 
 // takeMembers takes the Zooid servers from the membership in their data. The zoo.cfg may have an older one: a server
-// goes on with a new membership even if it can't write its files, and then servers that the zoo.cfg doesn't name would
-// serve beside Apache's.
+// uses a new membership even if it can't write its files. Servers that the zoo.cfg doesn't name would then keep serving
+// next to Apache's.
 func (r *returnRun) takeMembers(text string) error {
 	if r.plan.Members = text; text == "" {
 		return nil
@@ -164,9 +164,9 @@ func (r *returnRun) takeMembers(text string) error {
 }
 
 // unserved returns an error if Zooid's servers have run since a step at which a return was cut short. They don't answer
-// now, but may have in between, as after an undo; what they acknowledged then isn't on the observers, or not in this
-// server's log. A server that serves has been elected, and its term begins an epoch in its log. The caller holds the
-// directories.
+// now, but may have served in between, as after an undo. What they acknowledged then may be missing on the observers,
+// or in this server's log. A server that serves has been elected, and its term begins an epoch in its log. The caller
+// holds the directories.
 func (r *returnRun) unserved(step string) error {
 	t, _, err := txnlog.Newest(txnlog.Options{Dirs: r.o.Dirs, Reconfigure: r.program.Reconfigure})
 	if err != nil {
@@ -185,8 +185,8 @@ func (r *returnRun) unserved(step string) error {
 	return fmt.Errorf("%w. Start all Zooid servers, then run this command again; it starts over", err)
 }
 
-// reach returns what is known about the other Zooid servers' ports before they are stopped. It fails if the stop of one
-// couldn't be seen later: where a port doesn't answer now, its silence then proves nothing.
+// reach returns what is known about the other Zooid servers' ports before they are stopped. It fails for a server whose
+// stop couldn't be seen later: if a port doesn't answer now, its silence later proves nothing.
 func (r *returnRun) reach(ctx context.Context) (map[string]proof.Port, error) {
 	before := map[string]proof.Port{}
 	for i := range r.server.Quorum.Members.Servers {
@@ -209,7 +209,7 @@ func (r *returnRun) reach(ctx context.Context) (map[string]proof.Port, error) {
 }
 
 // stillStopped returns an error unless the other Zooid servers are still known to have stopped: something may have
-// started them again, and a majority of them serves without this command's server.
+// started them again, and a majority of them would serve without this command's server.
 func (r *returnRun) stillStopped(ctx context.Context) error {
 	for i := range r.server.Quorum.Members.Servers {
 		m := &r.server.Quorum.Members.Servers[i]
@@ -223,8 +223,8 @@ func (r *returnRun) stillStopped(ctx context.Context) error {
 	return nil
 }
 
-// othersStopped returns an error if another Zooid server runs, though this command's, which was stopped last, doesn't:
-// then others were started since, may have served without it, and may have entries that its log lacks.
+// othersStopped returns an error if another Zooid server runs although this command's server, which was stopped last,
+// doesn't. Such servers were started since. They may have served without this one, and have entries that its log lacks.
 func (r *returnRun) othersStopped(ctx context.Context) error {
 	for i := range r.server.Quorum.Members.Servers {
 		m := &r.server.Quorum.Members.Servers[i]
@@ -284,15 +284,15 @@ func (l *leadership) missing(observers []int64) (ids []int64) {
 	return ids
 }
 
-// leads is how long the server must lead after the first stops: a leader that hears no majority resigns in less.
+// leads is how long the server must lead after the first stops: a leader that hears no majority resigns sooner.
 const leads = 3 * time.Second
 
 // leadsPatience is how long that may take.
 const leadsPatience = time.Minute
 
-// parts divides the Zooid servers other than this command's: first are so many that each majority of the rest needs
-// this command's server, and those without a vote. Those that have stopped already, by the operator's word, are among
-// them if possible: otherwise the rest would be no majority.
+// parts divides the Zooid servers other than this command's: first holds so many that each majority of the rest needs
+// this command's server, and those without a vote. If possible, it includes the servers that the operator has confirmed
+// to have stopped (-stopped): otherwise the rest would be no majority.
 func (r *returnRun) parts() (first, rest []config.Member) {
 	var down, voting []config.Member
 	voters := 0
@@ -317,8 +317,8 @@ func (r *returnRun) parts() (first, rest []config.Member) {
 }
 
 // stopFirst stops so many Zooid servers that each majority of the rest needs this command's server, and waits until
-// that one is known to lead still. Later acknowledged writes are in its log too, whichever server leads: so the order
-// in which the rest stops, and the time that it takes, don't matter. Clients are served meanwhile.
+// that server is known to lead still. From then on its log has every acknowledged write, whichever server leads. So
+// neither the order in which the rest stops matters, nor the time that this takes. Clients are served meanwhile.
 func (r *returnRun) stopFirst(ctx context.Context) error {
 	first, _ := r.parts()
 	if err := r.stopAll(ctx, first); err != nil {
@@ -349,8 +349,8 @@ func (r *returnRun) stopFirst(ctx context.Context) error {
 	}
 }
 
-// stopRest stops the other Zooid servers, and this command's last. It holds that one's directories then, which shows
-// that it has stopped, and keeps it from being started meanwhile.
+// stopRest stops the other Zooid servers, and this command's server last. It then holds the directories of that server.
+// This shows that the server has stopped, and keeps it from being started meanwhile.
 func (r *returnRun) stopRest(ctx context.Context) error {
 	_, rest := r.parts()
 	if err := r.stopAll(ctx, rest); err != nil {
@@ -390,7 +390,7 @@ func (r *returnRun) stopAll(ctx context.Context, servers []config.Member) error 
 	return r.each(ctx, ids, func(ctx context.Context, id int64) error { return r.stopOne(ctx, members[id]) })
 }
 
-// closePatience is how long a process that was killed may take to close its files and ports, after its stop.
+// closePatience is how long a killed process may take to close its files and ports.
 const closePatience = 2 * time.Second
 
 // stopOne runs the operator's command for a Zooid server.
@@ -408,13 +408,13 @@ func (r *returnRun) stopOne(ctx context.Context, m *config.Member) error {
 		func(address string) bool { return after[address] == proof.Open }); after = proof.Probe(ctx, at) {
 		time.Sleep(awaitPoll)
 	}
-	// That this command's own server has stopped is shown by its directories.
+	// The locked directories show that this command's own server has stopped.
 	return r.ended(m, after, m.ID == r.server.Quorum.MyID || word)
 }
 
-// ended returns an error unless a Zooid server is known to have stopped: one of its ports, which was open before the
-// first stop, is closed, and none is open. Its command's word isn't enough, nor is a port's silence. known says that it
-// is known otherwise.
+// ended returns an error unless a Zooid server is known to have stopped: none of its ports is open, and one that was
+// open before the first stop is closed. The exit of the stop command isn't enough, nor is a port's silence. known says
+// that the stop is known otherwise.
 func (r *returnRun) ended(m *config.Member, after map[string]proof.Port, known bool) error {
 	for address, port := range after { // any of them
 		switch {

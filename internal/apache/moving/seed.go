@@ -144,7 +144,7 @@ func plant(cfg *config.Config, in io.Reader, try proof.Try, stays bool) (string,
 	return plantedLine(try, done.Digest), nil
 }
 
-// newMark returns the mark of a directory that a try makes on this machine.
+// newMark returns the mark for a directory that a try makes on this machine.
 func newMark(try proof.Try, o *apache.ImportOptions) *proof.Mark {
 	host, err := os.Hostname()
 	if err != nil {
@@ -177,13 +177,13 @@ func voters(cfg *config.Config) (ids []uint64) {
 // seedTimeout is how long a -seed command may take to transfer a large tree and have it read twice.
 const seedTimeout = 10 * time.Minute
 
-// seeds makes each other voter of the new ensemble make its data directory from a snapshot, all at once. Each must
-// confirm that it has the tree with this digest on its disk.
+// seeds has all other voters of the new ensemble make their data directories from a snapshot at the same time. Each
+// must confirm that the tree with this digest is on its disk.
 func (r *switchRun) seeds(ctx context.Context, snapshot string, digest uint64, stay bool) error {
 	began := time.Now()
 	order := apache.SeedOrder{Do: apache.SeedRehearse, Try: string(r.try)}
 	r.seeded = nil
-	if stay { // after an error they may have the data without having been heard
+	if stay { // after an error they may have the data although their answers were lost
 		order.Do, r.seeded = apache.SeedPlant, idsOf(r.others())
 	}
 	if err := r.orderAll(ctx, order, snapshot, plantedLine(r.try, digest)); err != nil {
@@ -257,7 +257,7 @@ func (r *switchRun) seedOne(ctx context.Context, m *config.Member, order apache.
 	}
 	sent := order.Send(in, snapshot)
 	in.Close()
-	if err := cmd.Wait(); err != nil { // says more than the write error of a command that ended early
+	if err := cmd.Wait(); err != nil { // more helpful than the write error of a command that ended early
 		return fmt.Errorf("the command failed: %w%s", err, quoted(&said))
 	}
 	if sent != nil {

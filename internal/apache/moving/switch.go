@@ -326,7 +326,8 @@ func (r *switchRun) foundsAlone() error {
 		"clients move from Apache to this server's data")
 }
 
-// file returns w if it is an *os.File, else nil: a started process inherits the file, and may write to it forever.
+// file returns w if it is an *os.File, else nil. A started server inherits the file, and may write to it as long as it
+// runs.
 func file(w io.Writer) *os.File {
 	f, _ := w.(*os.File)
 	return f

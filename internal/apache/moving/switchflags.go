@@ -67,7 +67,7 @@ type switchFlags struct {
 	followFlags
 	stop, tails, start, seed               string
 	majority, check, yes, undo, undigested bool
-	word                                   []int64 // Apache's servers that have stopped by the operator's word
+	word                                   []int64 // Apache's servers that the operator has confirmed stopped (-stopped)
 }
 
 func (f *switchFlags) register(flags *flags) {

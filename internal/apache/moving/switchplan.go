@@ -60,8 +60,8 @@ const (
 	tailsName   = "switch.tails" // a folder for the tails, as long as they are needed
 )
 
-// openJournal opens the journal and the log. before is the step that an earlier try was at, with the data that it takes
-// to go on; without Step if there is nothing to go on with.
+// openJournal opens the journal and the log. before is the step that an earlier try was at, with the data for
+// continuing from it; its Step is "" if there is nothing to continue.
 func (r *switchRun) openJournal() (before proof.Record, err error) {
 	if r.check { // nothing is written next to the copy
 		records, err := proof.ReadJournal(filepath.Join(r.words[1], journalName))
@@ -100,8 +100,8 @@ func dropOf(dir string, try proof.Try) error {
 	return err
 }
 
-// drop is proof.Drop, and removes the order to found an ensemble before: a server that is started on the empty
-// directory would carry it out, and serve an empty tree beside Apache.
+// drop is proof.Drop, but first removes the order to found an ensemble: a server started on the empty directory would
+// carry out the order, and serve an empty tree while Apache serves the data.
 func drop(dir string) (dropped bool, err error) {
 	if m, err := proof.FindMark(dir); m == nil || err != nil {
 		return false, err
@@ -160,9 +160,9 @@ func (r *switchRun) undoLast(ctx context.Context, before proof.Record, o *apache
 	return switchDone, nil
 }
 
-// undoRelease undoes a try that had begun to release the new servers, if none can have served: this one isn't released,
-// which comes last, and of the others fewer than a majority may have been; or this one was the only one, and hasn't
-// been elected.
+// undoRelease undoes a try that had begun to release the new servers, if none can have served. Either this server,
+// which comes last, isn't released, and fewer than a majority of the others may have been released. Or this server was
+// the only one, and hasn't been elected.
 func (r *switchRun) undoRelease(ctx context.Context, before proof.Record, o *apache.ImportOptions) (int, error) {
 	served := errors.New("the new servers were released and may have served: run the command without -undo to resume it. The way back from here is zooid export (docs/migration.md)")
 	var plan releasePlan
@@ -211,8 +211,8 @@ func (r *switchRun) undoRelease(ctx context.Context, before proof.Record, o *apa
 	return switchDone, nil
 }
 
-// recall takes back the release of the only server that has the data, if its log still ends where it was made: a server
-// that has been elected has begun an epoch in it.
+// recall takes back the release of the only server that has the data, if that server's log still ends where this
+// command has made it end: a server that is elected begins an epoch in its log.
 func (r *switchRun) recall(o *apache.ImportOptions, made int64) error {
 	if done, err := proof.Released(o.Dir, r.try); !done || err != nil {
 		return err
@@ -232,7 +232,7 @@ func (r *switchRun) recall(o *apache.ImportOptions, made int64) error {
 // againPatience is how long Apache may take to show that it serves again.
 const againPatience = 10 * time.Second
 
-// stillStopped reports whether Apache's servers, which an earlier try has told to stop, don't serve again.
+// stillStopped reports whether Apache's servers, which an earlier try has told to stop, still don't serve.
 func (r *switchRun) stillStopped(ctx context.Context, copied *follow.Follower, before proof.Record) (bool, error) {
 	r.says.say(fmt.Sprintf("an earlier try (%s, %s) was cut short after the order to stop Apache's servers; checking whether they serve again",
 		before.Try, before.At.Format(time.DateTime)))
@@ -250,7 +250,7 @@ func (r *switchRun) stillStopped(ctx context.Context, copied *follow.Follower, b
 	return true, nil
 }
 
-// goOn carries a try on that was cut short when Apache's servers were being stopped, as a new one.
+// goOn continues, as a new try, one that was cut short while Apache's servers were being stopped.
 func (r *switchRun) goOn(ctx context.Context, copied *follow.Follower, end func() error, before proof.Record,
 	o *apache.ImportOptions, stdin io.Reader, stderr io.Writer) (int, error) {
 	s := &stopPlan{}

@@ -42,9 +42,9 @@ const (
 	markTime     = time.Second     // for the slower servers to log it
 )
 
-// mark has the ensemble make a transaction, and returns a zxid of the copy that is no earlier: each server that takes
-// part soon has it in its log, behind its last snapshot, and by that its tail shows later that it is from the server's
-// log. If the transaction can't be made, servers that have logged nothing for long won't be known to have stopped.
+// mark has the ensemble make a transaction, and returns a zxid of the copy that is no earlier. Each server that takes
+// part soon has that zxid in its log, behind its last snapshot; this later shows that the server's tail is from its own
+// log. If the transaction can't be made, servers that have long logged nothing can't be proved to have stopped.
 func (r *switchRun) mark(ctx context.Context, copied *follow.Follower) int64 {
 	r.makeTransaction(ctx, copied)
 	at := copied.Status().Zxid
@@ -107,8 +107,8 @@ func allPorts(e *follow.Ensemble) (all []string) {
 func (r *switchRun) takeOver(ctx context.Context, copied *follow.Follower, end func() error, stop *stopPlan,
 	o *apache.ImportOptions) (*apache.Made, error) {
 	e := &stop.Ensemble
-	// From the marked transaction on, so that a tail shows that it is of the log which has it; or from before, if the
-	// copy was cut short.
+	// The tails begin at the marked transaction, which shows that they are of the right log, or earlier if the copy was
+	// cut short.
 	defer r.dropTails()
 	all, err := r.endings(ctx, e, max(min(stop.At, copied.Status().Zxid)-1, 0), r.enough(ctx, stop))
 	if err != nil {
@@ -180,8 +180,8 @@ func (r *switchRun) make(copied *follow.Follower, o *apache.ImportOptions) (made
 	return made, err
 }
 
-// sessionPatience is how long the leader's session of the copy may last after the servers have stopped: where a machine
-// has died, nothing tells that it has ended but silence.
+// sessionPatience is how long the copy's session with the leader may last after the servers have stopped: if the
+// leader's machine has died, only silence shows it.
 const sessionPatience = follow.SilenceDefault + 5*time.Second
 
 // sessionEnded waits until no leader talks to the copy. As long as one does, it hasn't stopped.
@@ -203,8 +203,8 @@ func (r *switchRun) sessionEnded(ctx context.Context, copied *follow.Follower) e
 	}
 }
 
-// enough returns a function that reports whether the endings prove the end of a majority, and none of the other servers
-// answers from here: these are dead, by -majority. It returns nil if all servers must end.
+// enough returns a function that reports whether the endings prove that a majority has ended, and none of the other
+// servers answers from here: with -majority these count as dead. It returns nil if all servers must end.
 func (r *switchRun) enough(ctx context.Context, stop *stopPlan) func(map[int64]ending) bool {
 	if !r.majority {
 		return nil
@@ -223,15 +223,15 @@ func (r *switchRun) enough(ctx context.Context, stop *stopPlan) func(map[int64]e
 	}
 }
 
-// A stopProof has what is known of the servers that have stopped.
+// A stopProof holds what is known about the servers that have stopped.
 type stopProof struct {
 	tails   map[int64]*files.Tail
 	servers []stoppedServer
 	says    []string // for the operator
 }
 
-// proved returns the servers that have stopped: by a complete proof, or by the operator's word. at is the zxid that
-// mark has returned.
+// proved returns the servers that have stopped, by a complete proof or by the operator's confirmation (-stopped). at is
+// the zxid that mark has returned.
 func (r *switchRun) proved(e *follow.Ensemble, all map[int64]ending, at int64,
 	before, after map[string]proof.Port) (p stopProof, err error) {
 	p.tails = map[int64]*files.Tail{}

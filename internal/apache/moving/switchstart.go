@@ -39,7 +39,7 @@ func (r *switchRun) startAll(ctx context.Context, stderr io.Writer) error {
 		})
 	}
 	wg.Wait()
-	for _, err := range errs[1:] { // the started servers may be a majority, as will show in a moment
+	for _, err := range errs[1:] { // the started servers may be a majority, which the next step shows
 		if err != nil {
 			r.says.say(err.Error())
 		}
@@ -47,14 +47,14 @@ func (r *switchRun) startAll(ctx context.Context, stderr io.Writer) error {
 	return errs[0]
 }
 
-// askPatience is how long an answer may take: a connection that a server accepts while it starts may never get one.
+// askPatience is how long an answer may take: a starting server may accept a connection and never answer on it.
 const askPatience = 5 * time.Second
 
 // otherPatience is how long another server may answer in the place of the one that is to serve.
 const otherPatience = 10 * time.Second
 
-// startServer starts the Zooid server, or has it started, and waits until it serves: with the data that was made, and
-// no less than the zxid that was copied.
+// startServer starts the Zooid server, or has the operator start it, and waits until it serves the data that was made,
+// at the copied zxid or a later one.
 func (r *switchRun) startServer(ctx context.Context, zxid int64, stderr io.Writer) (int, error) {
 	back := "Don't start Apache's servers now: the way back from here is zooid export (docs/migration.md)."
 	switch {
@@ -113,7 +113,7 @@ func (r *switchRun) startServer(ctx context.Context, zxid int64, stderr io.Write
 	return switchDone, nil
 }
 
-// serves returns why the server of the directory that was made doesn't serve yet.
+// serves returns why the server of the new directory doesn't serve yet.
 func (r *switchRun) serves(ctx context.Context, zxid int64) error {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()

@@ -13,11 +13,11 @@ import (
 	"github.com/zooid-project/zooid/internal/apache/proof"
 )
 
-// A stoppedServer is one of Apache's that has stopped, by proof or by the operator's word.
+// A stoppedServer is an Apache server that has stopped, by proof or by the operator's confirmation (-stopped).
 type stoppedServer struct {
 	ID       int64
-	Election []string // its election ports, at which it listens as long as it runs, and Zooid doesn't
-	Seen     bool     // from here they were open before the stop: so a refusal shows that they are closed, and no firewall
+	Election []string // its election ports: it listens there as long as it runs, and Zooid doesn't
+	Seen     bool     // they were open from here before the stop, so a refusal means a closed port, not a firewall
 	Last     int64    // zxid at which its log ends
 }
 
@@ -44,8 +44,8 @@ func toldToStop(past []proof.Record, try proof.Try) (servers []stoppedServer) {
 	return servers
 }
 
-// reopened looks at the servers' election ports. The error says that something listens there again. unseen are the
-// servers of which nothing is known, as behind a firewall.
+// reopened checks the servers' election ports. The error says that something listens there again. unseen are the
+// servers whose ports can't be checked, for example behind a firewall.
 func reopened(ctx context.Context, servers []stoppedServer) (unseen []stoppedServer, err error) {
 	var all []string
 	for _, s := range servers {
@@ -67,7 +67,7 @@ func reopened(ctx context.Context, servers []stoppedServer) (unseen []stoppedSer
 	return unseen, err
 }
 
-// withoutWord leaves out the servers that have stopped by the operator's word.
+// withoutWord leaves out the servers that the operator has confirmed to have stopped (-stopped).
 func (r *switchRun) withoutWord(servers []stoppedServer) []stoppedServer {
 	return slices.DeleteFunc(servers, func(s stoppedServer) bool { return slices.Contains(r.word, s.ID) })
 }

@@ -37,7 +37,7 @@ func (r *switchRun) request(m *learner.Member, after int64) string {
 // ports returns the addresses at which a server may listen.
 func ports(m *learner.Member) []string { return slices.Concat(m.Election, otherPorts(m)) }
 
-// otherPorts returns those at which it doesn't listen all the time.
+// otherPorts returns the addresses at which a server doesn't always listen.
 func otherPorts(m *learner.Member) []string {
 	if m.Client == "" {
 		return m.Quorum
@@ -48,8 +48,8 @@ func otherPorts(m *learner.Member) []string {
 // enoughEvery is the time between two checks whether commands that haven't ended must be waited for.
 const enoughEvery = 5 * time.Second
 
-// endings stops the servers of an ensemble, and returns their tails after a zxid. Commands that haven't ended are ended
-// once enough, if not nil, says that the tails that are there are.
+// endings stops the servers of an ensemble, and returns their tails after a zxid. Once enough, if not nil, reports that
+// the tails received so far are enough, endings ends the commands that still run.
 func (r *switchRun) endings(ctx context.Context, e *follow.Ensemble, after int64,
 	enough func(map[int64]ending) bool) (map[int64]ending, error) {
 	if r.tails != "" {
@@ -120,7 +120,7 @@ func (r *switchRun) stopOne(ctx context.Context, m *learner.Member, after int64)
 	cmd.Stderr = &atMost{w: &said, left: saidMax}
 	err = cmd.Run()
 	switch {
-	case printed.failed != nil: // then the command only reports that its output is closed
+	case printed.failed != nil: // the command's own error is only that its output is closed
 		return ended, fmt.Errorf("save the command's output next to the copy: %w", printed.failed)
 	case err != nil:
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -142,7 +142,7 @@ func (r *switchRun) tailOf(m *learner.Member) string {
 	return filepath.Join(r.words[1], tailsName, fmt.Sprintf("tail.%d", m.ID))
 }
 
-// dropTails removes those files, which may be of an earlier try. What can't be removed does no harm.
+// dropTails removes the files of tailOf, which may be of an earlier try. A file that can't be removed does no harm.
 func (r *switchRun) dropTails() {
 	dir := filepath.Join(r.words[1], tailsName)
 	found, err := os.ReadDir(dir)

@@ -88,7 +88,7 @@ func (a *apacheDirs) tail(asked proof.Request, stderr io.Writer) (*files.Tail, *
 	return readTail(a.dir, a.logDir, asked)
 }
 
-// findLog finds the log's directory, and says where it has found it. The error says that there is no log.
+// findLog finds the log's directory, and prints where it has found it. The error says that there is no log.
 func (a *apacheDirs) findLog(stderr io.Writer) error {
 	found, err := a.find()
 	if found != "" {
@@ -100,8 +100,8 @@ func (a *apacheDirs) findLog(stderr io.Writer) error {
 	return err
 }
 
-// readTail reads the tail of a stopped server, and looks for signs that it hasn't stopped: before, and again
-// afterwards, since a server that ends meanwhile has written more.
+// readTail reads the tail of a stopped server, and looks for signs that the server hasn't stopped: before, and again
+// afterwards, since a server that ended only meanwhile has written more.
 func readTail(dir, logDir string, asked proof.Request) (*files.Tail, *proof.Testimony, error) {
 	if _, err := unheld(dir, logDir); err != nil {
 		return nil, nil, fmt.Errorf("read the tail of %s: %w. Stop the server first", dir, err)
@@ -138,7 +138,7 @@ func myID(dir string) *int64 {
 	return &id
 }
 
-// unheld says what is known about processes that have an Apache server's files open. The error names them.
+// unheld returns what is known about processes that have an Apache server's files open. The error names such a process.
 func unheld(dir, logDir string) (proof.Files, error) {
 	dirs := []string{dir}
 	if logDir != "" && filepath.Clean(logDir) != filepath.Clean(dir) {

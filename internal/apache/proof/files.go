@@ -13,7 +13,7 @@ type Files struct {
 	Why   string `json:"why,omitempty"`   // it isn't known
 }
 
-// regular returns the regular files in directories. Names that vanish meanwhile are left out.
+// regular returns the regular files in directories. It leaves out files that vanish meanwhile.
 func regular(dirs []string) (paths []string, err error) {
 	for _, dir := range dirs {
 		entries, err := os.ReadDir(dir)

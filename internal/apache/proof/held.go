@@ -9,11 +9,11 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// A Held keeps servers and other commands away from directories. It is the lock that a Zooid server takes on its data
-// directory at its start, so a server that runs there already isn't overlooked, whatever the directory holds.
+// A Held keeps servers and other commands away from directories. It holds the lock that a Zooid server takes on its
+// data directory when it starts. So it also detects a server that runs there already, whatever the directory contains.
 type Held struct{ locks []io.Closer }
 
-// Hold makes directories if need be, and locks them. The kernel unlocks them when the process ends.
+// Hold makes directories if necessary, and locks them. The kernel unlocks them when the process ends.
 func Hold(dirs ...string) (*Held, error) {
 	h := &Held{}
 	taken := map[string]bool{}

@@ -15,8 +15,8 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// CopyMarkName is the file by which a directory is Zooid's to keep a copy of an ensemble in. Nothing else is a proof of
-// that: an Apache server's own dataDir has the same names in it.
+// CopyMarkName is the name of the file that marks a directory as Zooid's, for a copy of an ensemble. Nothing else
+// proves that: an Apache server's own dataDir has files of the same names.
 const CopyMarkName = "ZOOIDCOPY"
 
 // A CopyMark is the content of the file CopyMarkName.
@@ -24,14 +24,14 @@ type CopyMark struct {
 	What     string    `json:"what"`
 	Ensemble string    `json:"ensemble"` // as the operator named it
 	Made     time.Time `json:"made"`
-	// Adopted says that the copy was made by a version without marks, and is taken by the operator's word.
+	// Adopted says that the copy was made by a version without marks, and was accepted because the operator confirmed it
+	// (-adopt).
 	Adopted bool `json:"adopted,omitempty"`
 	// Servers are the quorum addresses of the followed ensemble's servers, as its leader described them last.
 	Servers []string `json:"servers,omitempty"`
 	// Files are the files that were written here. A name is in the list before its file exists.
 	Files []string `json:"files"`
-	// Installing is a file of the list that is complete under another name and takes the place of all others; "" for
-	// none.
+	// Installing is a file of the list that is complete under another name and is to replace all others; "" for none.
 	Installing string `json:"installing,omitempty"`
 }
 
@@ -41,8 +41,8 @@ const markWhat = "a copy of a running Apache ZooKeeper ensemble. zooid migrate f
 // markMax bounds the file CopyMarkName.
 const markMax = 1 << 20
 
-// A Copy is a directory held to keep a copy in. Until it is closed, no other command that asks for the same lock
-// writes there. What it holds isn't ours unless the directory is marked, and the file is in the mark's list.
+// A Copy is a locked directory for a copy. Until the Copy is closed, no other command that takes the same lock writes
+// there. A file in the directory is Zooid's only if the directory is marked and the mark lists the file.
 type Copy struct {
 	dir  string
 	look bool
@@ -50,8 +50,8 @@ type Copy struct {
 	mark *CopyMark // nil without a mark
 }
 
-// HoldCopy locks a directory, then examines it. With look, nothing is written, then or later; otherwise the directory
-// is created if it doesn't exist.
+// HoldCopy locks a directory, then examines it. If look is set, nothing is written, now or later; otherwise the
+// directory is created if it doesn't exist.
 func HoldCopy(dir string, look bool) (*Copy, error) {
 	c := &Copy{dir: dir, look: look}
 	if !look {
@@ -72,8 +72,7 @@ func HoldCopy(dir string, look bool) (*Copy, error) {
 	return c, nil
 }
 
-// withoutErrno returns the path of a failed lock instead of the system's word for it, which sounds like a passing
-// trouble.
+// withoutErrno replaces the system's error of a failed lock, which sounds like a temporary problem, with the path.
 func withoutErrno(err error) error {
 	if text, _, ok := strings.Cut(err.Error(), ": another process"); ok {
 		return errors.New(text)
@@ -141,7 +140,7 @@ func (c *Copy) names() (names []string, err error) {
 	return names, nil
 }
 
-// Foreign returns an error that says what is in an unmarked directory, and what to do.
+// Foreign returns an error that says what an unmarked directory contains, and what to do.
 func (c *Copy) Foreign() error {
 	names, err := c.names()
 	if err != nil {
@@ -223,7 +222,7 @@ func (c *Copy) Own(name string) error {
 	return c.write()
 }
 
-// Install records that a complete file takes the place of all others under its name, "" that it has.
+// Install records that a complete file is about to replace all others under its name; "" records that it has.
 func (c *Copy) Install(name string) error {
 	c.mark.Installing = name
 	return c.write()

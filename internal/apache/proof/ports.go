@@ -39,8 +39,8 @@ func Probe(ctx context.Context, addresses []string) map[string]Port {
 	return all
 }
 
-// ProbeOwn is Probe for the machine of a server, on that machine. A refusal counts only from addresses that are the
-// machine's own by its kernel's list: elsewhere a firewall, or another machine, may have refused.
+// ProbeOwn is Probe for the ports of a server on this machine. A refusal counts only at addresses that the kernel lists
+// as this machine's own: elsewhere a firewall, or another machine, may have refused.
 func ProbeOwn(ctx context.Context, addresses []string) map[string]Port {
 	all := Probe(ctx, addresses)
 	own, err := net.InterfaceAddrs()
@@ -52,7 +52,7 @@ func ProbeOwn(ctx context.Context, addresses []string) map[string]Port {
 	return all
 }
 
-// ownAddress reports whether all that a host's name stands for is among the machine's own addresses.
+// ownAddress reports whether a host's name stands only for addresses of this machine.
 func ownAddress(ctx context.Context, address string, own []net.Addr) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -86,8 +86,8 @@ func probe(ctx context.Context, address string) Port {
 	return probeAll(ctx, ips, port)
 }
 
-// probeAll probes a port of all that a host's name stands for: the port is open if it is at one of them, and closed if
-// each of them refuses.
+// probeAll probes a port at all addresses of a host: the port is open if it is open at one of them, and closed if each
+// of them refuses.
 func probeAll(ctx context.Context, ips []net.IPAddr, port string) Port {
 	found := make(chan Port)
 	for _, ip := range ips {

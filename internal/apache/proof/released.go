@@ -13,8 +13,8 @@ import (
 )
 
 // A Mark is in a data directory that a switch is making. It exists from before the first file until the switch releases
-// the directory: no server starts on the directory meanwhile, whatever happens to the switch. All of Zooid's files next
-// to a mark are the try's: there were none when the mark was written, and no server has run since.
+// the directory: no server starts on the directory meanwhile, whatever happens to the switch. All files of Zooid next
+// to a mark belong to the try: there were none when the mark was written, and no server has run since.
 type Mark struct {
 	Try    Try       `json:"try"`
 	At     time.Time `json:"at"`

@@ -7,19 +7,20 @@ import (
 
 // An Answer is what the server that answers at a configuration's addresses says about itself.
 type Answer struct {
-	Version string   // its own; that of Zooid has "-zooid-" in it. "" if it wasn't asked for
+	Version string   // its own; that of Zooid has "-zooid-" in it. "" if the version wasn't asked for
 	Zooid   bool     // it is a Zooid server
 	Lineage uint64   // id of the history in its data directory; 0 if it doesn't tell
 	Zxid    int64    // of the last change that it has applied
 	Reasons []string // why it doesn't serve clients; none if it does
 }
 
-// ErrOther says that another server answers than the one that is to serve.
+// ErrOther says that the server that answers isn't the one that is to serve.
 var ErrOther = errors.New("another server answers")
 
-// Serves returns why the server that answers isn't yet the one that is to serve: with the history of its directory, and
-// no less than the zxid that was copied. Where the server doesn't tell its lineage, held says whether a process has the
-// lock of that directory: to find out takes the lock for a moment, which would keep a server from starting.
+// Serves returns why the server that answers isn't yet the one that is to serve, which has the history of its directory
+// and at least the zxid that was copied. If the server doesn't tell its lineage, Serves calls held, which reports
+// whether a process has the lock of that directory. Serves calls it only then, because held takes the lock for a
+// moment, which would keep a server from starting.
 func (s *Answer) Serves(lineage uint64, zxid int64, held func() (bool, error)) error {
 	switch {
 	case !s.Zooid:

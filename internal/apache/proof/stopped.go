@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// A Testimony is what is known on a server's own machine about its end. zooid migrate tail prints it before the tail.
+// A Testimony is what a server's own machine knows about the end of the server. zooid migrate tail prints it before the
+// tail.
 type Testimony struct {
 	Try   Try             `json:"try"`
 	ID    *int64          `json:"id,omitempty"` // in the directory's myid; nil if it has none
@@ -59,13 +60,13 @@ func FindTestimony(printed []byte) (*Testimony, error) {
 type Server struct {
 	ID       int64
 	Election []string // addresses at which it listens as long as it runs
-	Others   []string // those at which it may listen: while it leads, and for clients
+	Others   []string // addresses at which it may listen: while it leads, and for clients
 	Before   map[string]Port
 	After    map[string]Port // as seen from the machine of the switch
 	Said     *Testimony
 	Last     int64 // zxid at which its tail ends
-	// Joined says that its log has the last transaction that the copy has. Otherwise it is a log that the server hadn't
-	// written to for a while, or isn't its log.
+	// Joined says that its log has the last transaction of the copy. Otherwise the server hadn't written to the log for a
+	// while, or the log isn't the server's.
 	Joined bool
 	Copied int64 // that transaction's zxid
 }
@@ -79,15 +80,15 @@ type Verdict struct {
 // Stopped reports whether it is proved that the server has stopped.
 func (v *Verdict) Stopped() bool { return len(v.Runs)+len(v.Lacks) == 0 }
 
-// Judge says whether a server has stopped, by what is known for a try. The proof is complete if
+// Judge decides whether a server has stopped, by what is known in a try. The proof is complete if
 //
 //  1. a process on its machine that can see which processes have the server's files open says that none has,
 //  2. each address at which the server listens is known to be closed,
 //  3. its log has the last transaction that the copy had before the stop, and ends where its tail does,
-//  4. all of that was answered to this try.
+//  4. all of these answers belong to this try.
 //
-// A refused connection to an election port is known from afar only if the same port was open before: firewalls refuse
-// connections too. On the server's own machine, a refusal is its kernel's.
+// Seen from another machine, a refused connection shows that an election port is closed only if that port was open
+// before: firewalls refuse connections too. On the server's own machine, a refusal comes from its kernel.
 func (s *Server) Judge(try Try) (v Verdict) {
 	if s.Said == nil {
 		v.Lacks = append(v.Lacks, "whether it has stopped: "+ErrNoTestimony.Error())

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// A Try names one run of a command that moves an ensemble. It is in all the run's requests to other machines and in
-// their answers, so that an answer to an earlier run isn't mistaken for one to this run.
+// A Try names one run of a command that moves an ensemble. All the run's requests to other machines, and the answers,
+// contain it, so that an answer to an earlier run isn't mistaken for one to this run.
 type Try string
 
 // tryBytes is the number of random bytes of a Try.
@@ -32,8 +32,8 @@ func (t Try) Valid() bool {
 	return err == nil && len(b) == tryBytes
 }
 
-// A Request asks a stopped server's machine for the transactions of its log after a zxid, and for what is known there
-// about the server's end.
+// A Request asks a stopped server's machine for the transactions of its log after a zxid, and for what the machine
+// knows about the server's end.
 type Request struct {
 	After int64
 	Try   Try

@@ -20,11 +20,11 @@ type conn struct {
 	hello   *jute.ConnectRequest
 	greeted bool     // the primary has answered hello
 	s       *session // nil until greeted
-	after   *conn    // the session's previous connection, until it has ended; requests of this one aren't played before
+	after   *conn    // the session's previous connection, until it has ended: this one's requests wait for that
 	open    []*exchange
 	held    int   // number of its exchanges that the shadow hasn't played
 	bytes   int   // memory that they take
-	last    int64 // each reply to come has at least this zxid, and that of a write has a higher one
+	last    int64 // each further reply has at least this zxid, and the reply to a write a higher one
 	emitted int64
 	events  []jute.WatcherEvent
 	off     string // why it is no longer shadowed, "" while it is
@@ -199,7 +199,7 @@ func (c *conn) stop(why string) {
 // saidMax is how many connections with the same reason for ending are reported individually.
 const saidMax = 10
 
-// leaveOut stops following a connection: its remaining requests won't be played. The caller holds p.mu.
+// leaveOut stops following a connection: its remaining requests aren't played. The caller holds p.mu.
 func (c *conn) leaveOut(why string) {
 	if c.off != "" {
 		return

@@ -82,7 +82,7 @@ func (c *Counts) Sum() (sum OpCount) {
 	return sum
 }
 
-// Whole reports whether every request was played, and none is unsure.
+// Whole reports whether every request was played, and no result is unsure.
 func (c *Counts) Whole() bool {
 	return c.Sum().Unsure+len(c.Ended)+c.Unplayed+c.Unanswered+c.Refused+c.Unreadable+c.Queued == 0
 }

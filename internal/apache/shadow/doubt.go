@@ -54,7 +54,7 @@ func (d *doubts) one(path string, node bool, why string) {
 	d.paths[path] = was
 }
 
-// write notes the doubts that follow from a request that the primary may have carried out and the shadow hasn't.
+// write notes the doubts about a request that the primary may have carried out and the shadow hasn't.
 func (d *doubts) write(op jute.Op, request []byte, why string) {
 	for _, o := range changesOf(op, request) {
 		switch path := validPath(o.Path); {

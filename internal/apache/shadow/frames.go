@@ -18,8 +18,8 @@ type assembler struct {
 	frame []byte
 }
 
-// feed processes the next bytes, and calls each with every frame that they complete; each may keep the frame. The
-// error is that of each, or a *jute.FrameSizeError. After an error the stream can't be followed any more.
+// feed processes the next bytes, and calls each with every frame that they complete; each may keep the frame. The error
+// is that of each, or a *jute.FrameSizeError. After an error the stream can no longer be followed.
 func (a *assembler) feed(b []byte, each func(frame []byte) error) error {
 	for len(b) > 0 {
 		if a.n < len(a.head) {

@@ -47,7 +47,7 @@ type link struct {
 	err     error // why the link has ended
 }
 
-// errExpired says that the shadow doesn't know the session any more.
+// errExpired says that the shadow no longer knows the session.
 var errExpired = errors.New("the shadow's session has expired")
 
 // openLink opens a session at the shadow, or resumes it if q names one.

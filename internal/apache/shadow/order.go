@@ -85,8 +85,7 @@ func (p *Proxy) enqueue(x *exchange) {
 	p.poke()
 }
 
-// blocker returns a connection that may still get a reply with a zxid lower than x's, nil if there is none. The caller
-// holds p.mu.
+// blocker returns a connection that may still get a reply with a lower zxid than x, or nil. The caller holds p.mu.
 func (p *Proxy) blocker(x *exchange) *conn {
 	for c := range p.waiting {
 		if c.off != "" || c.after == nil && c.last >= x.zxid {

@@ -135,7 +135,7 @@ func (p *Proxy) record(x *exchange) ([]byte, error) {
 	return r.Append(nil, x.op), nil
 }
 
-// unplayed skips an exchange, and ends the shadowing of its session unless only this request is at fault.
+// unplayed skips an exchange. It also ends the shadowing of the session, unless the error concerns only this request.
 func (p *Proxy) unplayed(ctx context.Context, x *exchange, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -370,7 +370,7 @@ func (p *Proxy) dialShadow(ctx context.Context) (nc net.Conn, err error) {
 	return nil, err
 }
 
-// leave cleans up when nothing is served any more.
+// leave cleans up once nothing is served.
 func (p *Proxy) leave() {
 	p.mu.Lock()
 	p.counts.Queued = p.queued()

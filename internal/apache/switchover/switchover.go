@@ -4,10 +4,10 @@
 // # Why nothing is lost and nothing comes twice
 //
 // An Apache ensemble acknowledges a write once a majority of its voters has logged it. When a majority of the voters
-// has stopped, nothing more can be acknowledged, and the logs of any majority hold everything that ever was. The
-// longest of these logs whose server followed the latest leader is the history with which the ensemble itself would
-// continue: its election chooses the same one. The copy is a prefix of that history, because an observer gets only
-// what is committed. So the copy and the rest of that log, its tail, are the ensemble's state.
+// has stopped, nothing more can be acknowledged, and the logs of any majority hold everything that was ever
+// acknowledged. The longest of these logs whose server followed the latest leader is the history with which the
+// ensemble itself would continue: its election chooses the same one. The copy is a prefix of that history, because an
+// observer gets only what is committed. So the copy and the rest of that log, its tail, are the ensemble's state.
 //
 // The servers that haven't stopped, at most a minority, can't acknowledge anything. They must never be started
 // together with the others again.
@@ -28,7 +28,7 @@ const LagMax = time.Second
 // ErrUndigested says that no digest has been compared.
 var ErrUndigested = errors.New("the copy's digest hasn't been compared with the leader's yet")
 
-// ErrFinal marks errors that don't go away by waiting.
+// ErrFinal marks errors that waiting doesn't resolve.
 var ErrFinal = errors.New("the copy can't replace the ensemble")
 
 // Ready returns why a copy can't take the ensemble's place now, nil if it can. undigested permits a copy that was
