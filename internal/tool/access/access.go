@@ -146,7 +146,7 @@ func (a *Access) SecureDial() func(ctx context.Context, server string) (net.Conn
 	return a.Dial
 }
 
-// Or sets the key and trust stores that aren't set yet to a server's own.
+// Or replaces the key and trust stores that aren't set with a server's own.
 func (a *Access) Or(tls *config.TLS) {
 	a.Secure = true
 	if a.Keys.Location == "" && a.KeyFile == "" {

@@ -91,7 +91,7 @@ func (a *Access) Settle() error {
 	}
 	environment := map[string]string{}
 	for _, s := range settings() {
-		if value := os.Getenv(s.variable()); value != "" { // others with ZOOID_ may be Kubernetes' or a program's
+		if value := os.Getenv(s.variable()); value != "" { // other ZOOID_ variables may come from Kubernetes or a program
 			environment[s.name] = value
 		}
 	}
@@ -104,7 +104,7 @@ func (a *Access) apply(values map[string]string, place func(*setting) string) er
 	if len(values) == 0 {
 		return nil
 	}
-	var open []setting // before any is set, since one source may have a whole group
+	var open []setting // collected before any is set, since one source may set a whole group
 	for _, s := range settings() {
 		if _, ok := values[s.name]; ok && !s.given(a) {
 			open = append(open, s)

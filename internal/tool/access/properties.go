@@ -98,7 +98,8 @@ func (a *Access) SetProperty(name, value string) (err error) {
 	return err
 }
 
-// idleProperties have no effect here: they choose among Java's classes, or set what isn't configurable here.
+// idleProperties returns the properties without effect here: they choose Java classes, or set something that isn't
+// configurable here.
 func idleProperties() []string {
 	return []string{
 		"zookeeper.clientCnxnSocket",

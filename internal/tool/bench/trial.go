@@ -63,8 +63,8 @@ func (t *trial) execute(ctx context.Context, s scenario) (r result, err error) {
 // newSession returns a session that isn't open yet.
 func (t *trial) newSession() wire.Session { return wire.Session{Timeout: t.timeout} }
 
-// dial opens connection number i. A server that limits how fast connections begin closes some before it answers. As any
-// client would, dial tries again until wire.HandshakeTimeout is over.
+// dial opens connection number i. A server that limits the rate of new connections closes some before it answers. Like
+// any client, dial tries again until wire.HandshakeTimeout is over.
 func (t *trial) dial(ctx context.Context, i, buffer int) (*wire.Conn, error) {
 	deadline := time.Now().Add(wire.HandshakeTimeout)
 	for {

@@ -15,8 +15,7 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// hidden reports whether an ACL was read without the right to see it whole: the
-// server has put x in place of each digest.
+// hidden reports whether the server has hidden a part of an ACL from this client: it puts x in place of each digest.
 func hidden(list []zk.ACL) bool {
 	return slices.ContainsFunc(list, func(e zk.ACL) bool {
 		return e.ID.Scheme == "digest" && strings.HasSuffix(e.ID.ID, ":x")
@@ -37,8 +36,8 @@ func aclToJSON(list []zk.ACL) []aclJSON {
 	return v
 }
 
-// aclLike returns an ACL for new znodes that should be as open as the one at path: its ACL, or only the creator's where
-// this client may not see the whole ACL.
+// aclLike returns an ACL for new znodes that are to be as open as the one at path: that znode's ACL, or one for the
+// creator alone if this client may not see the whole ACL.
 func (s *shell) aclLike(ctx context.Context, path string) ([]zk.ACL, error) {
 	acl, _, err := s.client.GetACL(ctx, path)
 	if errors.Is(err, zk.ErrNoAuth) || err == nil && hidden(acl) {
@@ -63,7 +62,7 @@ func runGetACL(ctx context.Context, s *shell, a *args) error {
 	return nil
 }
 
-// adviseACL adds valid alternatives to err, if it says that an ACL for everybody isn't valid; command is the text
+// adviseACL adds valid alternatives to err if err says that an ACL for everybody isn't valid. command is the text
 // before the ACL.
 func (s *shell) adviseACL(err error, acl []zk.ACL, command string) error {
 	open := slices.ContainsFunc(acl, func(e zk.ACL) bool { return e.ID.Scheme == "world" })

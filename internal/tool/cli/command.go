@@ -24,7 +24,7 @@ type command struct {
 	paths   pathUse
 	data    int                 // the argument that is data, which may be in a file; 0 for none
 	raw     bool                // flags stand before the arguments only
-	check   func(a *args) error // checks all that needs no server, except for paths; may be nil
+	check   func(a *args) error // checks what can be checked without a server, except paths; may be nil
 	run     func(ctx context.Context, s *shell, a *args) error
 }
 
@@ -89,8 +89,8 @@ type args struct {
 	words []string          // arguments that are not flags
 	flags map[string]string // by name; "" for a switch
 
-	// literal says for each of words whether it was quoted or follows "--". Words from
-	// another shell have lost their quotes.
+	// literal says for each word whether it was quoted or follows "--". Words that come from another shell have lost their
+	// quotes.
 	literal []bool
 	data    []byte // the value of the argument that is data; see value
 }

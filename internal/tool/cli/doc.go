@@ -16,11 +16,10 @@
 //
 // # Large trees
 //
-// Commands that visit a subtree use a walk of package subtree: depth first in the order of
-// the names, with some hundred reads under way ahead of the visitor. It holds the names of
-// the siblings still to come and the reads ahead, not the tree. Two walks side by
-// side make a diff, a walk and a writer (a bounded pipeline of writes) make a
-// copy.
+// Commands that visit a subtree use a walk of package subtree: depth first in the order of the
+// names, with some hundred reads under way ahead of the visitor. It holds the names of the siblings
+// to come and the results read ahead, not the tree. Two walks side by side make a diff, a walk and
+// a writer (a bounded pipeline of writes) make a copy.
 //
 // # Events
 //

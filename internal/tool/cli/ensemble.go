@@ -24,9 +24,8 @@ func (p *place) absolute() string {
 	return p.chroot + p.path
 }
 
-// overlap reports how two places overlap: the target is inside the source, the source
-// is inside the target, or both, if they are the same subtree. Places in two ensembles
-// don't overlap.
+// overlap reports how two places overlap: whether the target is inside the source, and the source
+// inside the target; both if they are the same subtree. Places in two ensembles don't overlap.
 func (s *shell) overlap(ctx context.Context, what string,
 	from, to *place) (targetInside, sourceInside bool, err error) {
 	a, b := from.absolute(), to.absolute()
@@ -82,10 +81,10 @@ func (s *shell) sameEnsemble(ctx context.Context, from, to *place) (bool, error)
 	return false, fmt.Errorf("ask %s for a session of %s: %w", to.servers, from.servers, err)
 }
 
-// enterEnsemble makes a session known to all servers of its ensemble. With
-// localSessionsEnabled only the session's own server knows it until it asks for an
-// ephemeral znode, so enterEnsemble asks for one whose parent is missing. local reports
-// that the session may own no ephemeral znodes, so other servers may still not know it.
+// enterEnsemble makes a session known to all servers of its ensemble. With localSessionsEnabled
+// only the session's own server knows it until it asks for an ephemeral znode, so enterEnsemble
+// asks for one whose parent is missing. local says that the session may own no ephemeral znodes;
+// then other servers may still not know it.
 func enterEnsemble(ctx context.Context, c *zk.Client) (local bool, err error) {
 	missing := fmt.Sprintf("/zooid-%x/none", uint64(c.Session().ID))
 	_, err = c.Create(ctx, missing, nil, zk.ModeEphemeral, zk.WorldACL(zk.PermAll))

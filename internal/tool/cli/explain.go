@@ -90,7 +90,7 @@ func (s *shell) subject(ctx context.Context, a *args, ids []zk.Identity) (*right
 	return who, nil
 }
 
-// mayDelete checks the parent's ACL, which decides, and the policy.
+// mayDelete checks the parent's ACL, which decides on deletes, and the policy.
 func (s *shell) mayDelete(ctx context.Context, path string, who *rights.Client) string {
 	above := subtree.Parent(path)
 	list, _, err := s.client.GetACL(ctx, above)

@@ -30,7 +30,7 @@ type connectError struct {
 }
 
 func (e *connectError) Error() string {
-	// The error of the last attempt says more than that time ran out.
+	// The error of the last attempt is more helpful than this one, that time ran out.
 	const late = "wait for a connection: context deadline exceeded"
 	text := strings.NewReplacer(late+"; ", "", late, "no server has answered").Replace(plainText(e.err))
 	return fmt.Sprintf("no connection to %s: %s", e.host, text)
@@ -69,8 +69,7 @@ func (e *connectError) hint() string {
 	return "is a server running there? -server names others; -timeout gives it more time"
 }
 
-// verdictError is an answer rather than a failure: diff found a difference, grep
-// found nothing. It prints nothing.
+// verdictError is an answer, not a failure: diff found a difference, or grep found nothing. It isn't printed.
 type verdictError struct{}
 
 func (verdictError) Error() string { return "it differs, or nothing was found" }
@@ -174,7 +173,7 @@ func describe(err error) failureJSON {
 		return f // the error names the operation
 	}
 	if err.Error() != e.Error() {
-		return f // err wraps e and says more than the code does
+		return f // err wraps e and is more helpful than the code
 	}
 	f.Error = zkCliText(code, e)
 	if f.Hint == "" {

@@ -14,8 +14,8 @@ import (
 // Access holds the shell's flags for TLS and logins, for commands outside the shell. The zero value has no TLS.
 type Access struct{ o options }
 
-// Take reads one of those flags, with its value, from the front of arguments and returns the rest. ok is false if
-// arguments begin with anything else.
+// Take reads one of these flags, with its value, from the front of arguments and returns the rest. ok is false if
+// arguments don't begin with one.
 func (a *Access) Take(arguments []string) (rest []string, ok bool, err error) {
 	if len(arguments) == 0 || !strings.HasPrefix(arguments[0], "-") {
 		return arguments, false, nil
@@ -27,13 +27,13 @@ func (a *Access) Take(arguments []string) (rest []string, ok bool, err error) {
 	return rest, true, err
 }
 
-// reaches reports whether a flag of that name says how servers are reached, and as whom.
+// reaches reports whether a flag with that name determines how servers are reached, or with which identity.
 func reaches(name string) bool {
 	return strings.HasPrefix(name, "tls") || slices.Contains([]string{"client-configuration", "profile", "auth",
 		"auth-file", "sasl", "sasl-mechanism", "sasl-file"}, name)
 }
 
-// TakeAll reads all of those flags, wherever they stand, and returns the other arguments.
+// TakeAll reads all of these flags, wherever they are, and returns the other arguments.
 func (a *Access) TakeAll(arguments []string) (others []string, err error) {
 	for len(arguments) > 0 {
 		rest, taken, err := a.Take(arguments)

@@ -22,7 +22,7 @@ type imported struct {
 	Created   int `json:"created"`
 	Same      int `json:"same"`
 	Changed   int `json:"changed"`
-	Conflicts int `json:"conflicts"` // left alone: exists already, as an ephemeral or with other data or ACL
+	Conflicts int `json:"conflicts"` // left alone: the znode exists already, as an ephemeral one or with other data or ACL
 }
 
 // loader is one run of import.

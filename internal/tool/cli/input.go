@@ -12,8 +12,8 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// stdin returns the standard input for a command that reads it. Only one command can,
-// and none that was itself read from there.
+// stdin returns the standard input for a command that reads it. Only one command can, and it must not have been read
+// from standard input itself.
 func (s *shell) stdin() (io.Reader, error) {
 	in := s.in
 	if in == nil {
@@ -72,8 +72,7 @@ func (s *shell) openInput(ctx context.Context, name string) (io.ReadCloser, erro
 	}
 }
 
-// interruptible is a reader whose reads end with ctx. What a read under way returns
-// after that is dropped.
+// interruptible is a reader whose reads end with ctx. Data that a read under way returns after that is dropped.
 type interruptible struct {
 	ctx   context.Context
 	in    io.Reader

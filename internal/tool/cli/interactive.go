@@ -38,7 +38,7 @@ func (s *shell) interactive(ctx context.Context) int {
 	})
 	file := historyFile()
 	if text, err := readHistory(file); err == nil {
-		// A line that can't be read costs the rest of the history, not the shell.
+		// If a line can't be read, the rest of the history is lost; the shell works all the same.
 		_, _ = editor.ReadHistory(bytes.NewReader(text))
 	}
 	s.ask = editor.Prompt
@@ -72,8 +72,8 @@ func (s *shell) interactive(ctx context.Context) int {
 	return s.exit
 }
 
-// firstPatience is how long the first prompt waits for a connection: long enough for a
-// server that works, and short enough that the user can prepare a line while one doesn't.
+// firstPatience is how long the first prompt waits for a connection: long enough for a working server, and short enough
+// that the user can type a line while none answers.
 const firstPatience = time.Second
 
 // awaitFirst waits for the first connection, so that the first prompt can show it.

@@ -132,7 +132,7 @@ func (s *shell) changeLimits(ctx context.Context, p limit.Place, text string) er
 	return err
 }
 
-// limitsACL lets everybody read limits, and only the client that set the first ones change them.
+// limitsACL lets everybody read limits, and lets only the client that has set the first ones change them.
 var limitsACL = append(zk.WorldACL(zk.PermRead), zk.ACL{Perms: zk.PermAll, ID: zk.ID{Scheme: "auth"}})
 
 func runLimitsDelete(ctx context.Context, s *shell, a *args) error {

@@ -62,7 +62,7 @@ type mirror struct {
 	secure   *subtree.Securer
 
 	targets int              // znodes in the target
-	under   string           // persistent target znode where the source has an ephemeral one; "" for none
+	under   string           // path of a persistent target znode where the source has an ephemeral one; "" for none
 	planned map[string]int64 // czxids of the znodes that may be deleted, by path
 	extra   []subtree.Listed // to be deleted, each before those below it
 	late    string           // a znode that came into the target after the plan
@@ -110,13 +110,13 @@ func (m *mirror) plan(d difference) error {
 	return nil
 }
 
-// sourceGone refuses to make the target like a source that was deleted meanwhile.
+// sourceGone returns the error for a source that was deleted meanwhile.
 func (m *mirror) sourceGone() error {
 	return advice.Errorf("nothing was deleted", "%s: the source was deleted meanwhile", m.what)
 }
 
-// standsFor records that the target has a persistent znode where the source has an
-// ephemeral one. mirror leaves it alone, with all below it.
+// standsFor records that the target has a persistent znode where the source has an ephemeral one. mirror leaves that
+// znode and everything below it alone.
 func (m *mirror) standsFor(d difference, path string) {
 	if d.to != nil && screen.KindOf(d.to.Stat) == screen.Persistent {
 		m.left++

@@ -137,9 +137,9 @@ func (m *move) checkQuotas(ctx context.Context) error {
 	return nil
 }
 
-// atOnce creates and deletes in one transaction. The transaction fails if a znode was
-// changed since it was read: the versions guard data, deleting a parent guards against
-// new children, and a check just before guards the rest.
+// atOnce creates and deletes in one transaction. The transaction fails if a znode was changed since
+// it was read: versions detect changed data, deleting a parent fails if it has new children, and a
+// check just before detects the rest.
 func (m *move) atOnce(ctx context.Context, nodes []*subtree.Znode) error {
 	above, err := missingParents(ctx, m.to.c, m.to.path)
 	if err != nil {
@@ -243,7 +243,7 @@ func (m *move) copyMissing(ctx context.Context) (done copied, err error) {
 	return done, nil
 }
 
-// compare returns the source's znodes if the target has an equal one for each.
+// compare returns the source's znodes if the target has an equal znode for each.
 func (m *move) compare(ctx context.Context) (list []subtree.Listed, err error) {
 	differ, first := 0, ""
 	err = m.s.sideBySide(ctx, "compare", m.from, m.to, m.withACL, func(d difference) error {

@@ -16,8 +16,7 @@ var aliases = map[string]string{
 	"man": "help",
 }
 
-// elsewhere says what to use instead of words that users type but that are not commands
-// here.
+// elsewhere says what to use instead of words that users may type but that aren't commands here.
 var elsewhere = map[string]string{
 	"cd":     "there is no current znode: paths are whole; connect HOST:PORT/app makes /app the root",
 	"pwd":    "there is no current znode: paths are whole; config and whoami tell where and who you are",

@@ -150,8 +150,8 @@ func parseOptions(arguments []string) (opt *options, words []string, err error) 
 	return opt, words, nil
 }
 
-// takeBehind takes the flags that say which servers are reached, and how, from behind a command that has none of that
-// name, and returns the command's own words.
+// takeBehind takes the flags about which servers are reached, and how, from the words after a command, unless the
+// command has a flag of the same name. It returns the command's own words.
 func (o *options) takeBehind(words []string) (own []string, err error) {
 	c, _ := find(words)
 	if c == nil || c.raw {
@@ -177,7 +177,7 @@ func (o *options) takeBehind(words []string) (own []string, err error) {
 	return append(own, words...), nil
 }
 
-// serverDefault is the ensemble if nothing says another.
+// serverDefault is the ensemble if no other is given.
 const serverDefault = "localhost:2181"
 
 // flagName returns the name of the flag in word, which begins with one dash or two and may contain a value.

@@ -96,7 +96,7 @@ func (p *place) at(relative string) string {
 	return p.path + relative
 }
 
-// readACL returns the ACL for a copy of n, or an error that says why the copy can't have n's.
+// readACL returns the ACL for a copy of n, or an error that says why the copy can't have the same ACL.
 func readACL(n *subtree.Znode, withACL bool) ([]zk.ACL, error) {
 	if !withACL {
 		return zk.WorldACL(zk.PermAll), nil

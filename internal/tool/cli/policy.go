@@ -152,7 +152,7 @@ func runPolicyExplain(ctx context.Context, s *shell, a *args) error {
 		of = subtree.Parent(path)
 	}
 	acl, _, err := s.client.GetACL(ctx, of)
-	if subtree.Gone(err) { // rules are about paths, and hold for znodes that are still to be made
+	if subtree.Gone(err) { // rules are about paths, and also apply to znodes that don't exist yet
 		if p == nil || p.Decide(path, want, ids).By == nil {
 			return advice.Errorf("once there is one its ACL decides; policy explain "+path+" create tells who may make it",
 				"there is no znode %s, and no rule of the policy denies it", of)

@@ -208,8 +208,7 @@ func runSetQuota(ctx context.Context, s *shell, a *args) error {
 // quotaTries bounds the attempts to change a quota that others change at the same moment.
 const quotaTries = 3
 
-// changeLimit changes one limit of a quota, and none that another client changes at the
-// same time.
+// changeLimit changes one limit of a quota. It fails if another client has changed the quota meanwhile.
 func (s *shell) changeLimit(ctx context.Context, at, flag string, value int64) error {
 	old, st, err := s.client.Get(ctx, at+quotaLimits)
 	if err != nil {
@@ -254,10 +253,9 @@ func (s *shell) warnQuota(ctx context.Context, path, flag string, limit int64) e
 	return nil
 }
 
-// makeQuota creates the znodes of a quota, both or none; the stats make the server
-// count. Stats without limits are left over from an interrupted zkCli. The znodes have
-// the ACL of the root of quotas: everybody's by default, and the superusers' with
-// security.profile=strict.
+// makeQuota creates both znodes of a quota, or neither; the stats make the server count. An
+// interrupted zkCli may have left stats without limits. The znodes have the ACL of the root of
+// quotas: everybody's by default, and the superusers' with security.profile=strict.
 func (s *shell) makeQuota(ctx context.Context, at string, q quota) error {
 	acl, err := s.aclLike(ctx, quotaRoot)
 	if err != nil {
@@ -294,8 +292,8 @@ func (s *shell) makeQuota(ctx context.Context, at string, q quota) error {
 	return tell(err)
 }
 
-// checkOtherQuotas fails if a znode above or below path has a quota: of the znodes on a
-// path, only one may have a quota, as the servers count only for the deepest.
+// checkOtherQuotas fails if a znode above or below path has a quota: only one znode on a path may have one, since the
+// servers count only for the deepest.
 func (s *shell) checkOtherQuotas(ctx context.Context, path string) error {
 	for above := subtree.Parent(path); above != "/"; above = subtree.Parent(above) {
 		if _, ok, err := s.client.Exists(ctx, quotaRoot+above+quotaLimits); err != nil {

@@ -20,8 +20,8 @@ type znodeJSON struct {
 	Stat     *screen.StatJSON `json:"stat,omitempty"`
 }
 
-// pathAndWatch returns the path of get, ls or stat, and whether to leave a watch. A second word asks for one in zkCli's
-// old form; then it warns, as zkCli does, that usage has replaced that form.
+// pathAndWatch returns the path of get, ls or stat, and whether to leave a watch. In zkCli's old form, a second word
+// asks for a watch. pathAndWatch then warns, as zkCli does, that usage has replaced that form.
 func (s *shell) pathAndWatch(a *args, usage string) (path string, watch bool) {
 	if len(a.words) > 1 {
 		s.out.Notef("'%s path [watch]' has been deprecated. Please use '%s %s' instead.", a.cmd.name, a.cmd.name, usage)
@@ -30,7 +30,7 @@ func (s *shell) pathAndWatch(a *args, usage string) (path string, watch bool) {
 	return a.arg(0), a.has("w")
 }
 
-// checkOnePath refuses a second path where zkCli's old form has any word, which stands for a watch.
+// checkOnePath refuses a second argument that looks like a path. In zkCli's old form, any second word asks for a watch.
 func checkOnePath(a *args) error {
 	if len(a.words) > 1 && strings.HasPrefix(a.words[1], "/") {
 		return a.usagef("%s takes one path, and %q is one more", a.cmd.name, a.words[1])
@@ -38,7 +38,7 @@ func checkOnePath(a *args) error {
 	return nil
 }
 
-// readWatched reads a znode by plain, or by watched if watch is set, whose watch the shell then follows.
+// readWatched reads a znode by plain. If watch is set, it reads by watched instead, and the shell follows the watch.
 func readWatched[A, B any](ctx context.Context, s *shell, path string, watch bool,
 	plain func(*zk.Client, context.Context, string) (A, B, error),
 	watched func(*zk.Client, context.Context, string) (A, B, *zk.Watch, error)) (A, B, error) {
@@ -66,9 +66,9 @@ func runGet(ctx context.Context, s *shell, a *args) error {
 	return nil
 }
 
-// printData prints data as the flags of get ask. Like zkCli it prints the data of a
-// znode without data as the word null, in whatever form, and a newline behind data. As
-// the only command, to a file or a pipe, it prints the data and nothing else.
+// printData prints data as the flags of get say. Like zkCli it prints the word null for a znode
+// without data, in every form, and a newline after data. If get is the only command and prints to a
+// file or a pipe, it prints nothing but the data.
 func (s *shell) printData(a *args, data []byte) {
 	exact := s.single && !s.out.Terminal && !a.has("x") && !a.has("b") && !a.has("s")
 	if data == nil && !exact {

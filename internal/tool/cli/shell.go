@@ -27,8 +27,7 @@ type shell struct {
 
 	history history
 
-	// turn is held while a command runs or an event is printed. It guards what
-	// follows, and the output.
+	// turn is held while a command runs or an event is printed. It guards the fields below it, and the output.
 	turn    sync.Mutex
 	out     *screen.Output
 	client  *zk.Client // nil before the first connection is asked for
@@ -70,8 +69,8 @@ func (s *shell) disconnect() {
 	}
 }
 
-// leave ends the session of a single command, which leaves nothing that lasts as long as it: where there is no server,
-// it isn't waited for.
+// leave ends the session of a single command. Nothing depends on the end of that session, so if there is no server,
+// leave doesn't wait for it.
 func leave(c *zk.Client) {
 	if c.State().State == zk.StateConnecting {
 		c.Detach()

@@ -21,9 +21,9 @@ const (
 	waitStep = 50 * time.Millisecond
 )
 
-// await waits until c, a client of host, is connected or ctx ends. It gives up as soon
-// as every server has failed in a way that another attempt can't fix. If the wait takes
-// long, await prints what is wrong and, at a terminal, what to do about it.
+// await waits until c, a client of host, is connected or ctx ends. It gives up once every server
+// has failed in a way that another attempt can't fix. If the wait takes long, await prints what is
+// wrong and, at a terminal, what to do about it.
 func (s *shell) await(ctx context.Context, c *zk.Client, host string) error {
 	begun, told := time.Now(), s.out.JSON
 	for {
@@ -56,9 +56,9 @@ func hopeless(waited *zk.WaitError, servers []string) bool {
 	return len(servers) > 0
 }
 
-// permanent reports whether a handshake that failed would fail again: one side refuses
-// the other's certificate or version, or the server doesn't speak TLS there. If a
-// server has several addresses, all must have failed so.
+// permanent reports whether a failed handshake would fail again: one side refuses the other's
+// certificate or version, or the server doesn't speak TLS there. If a server has several addresses,
+// all must have failed like that.
 func permanent(err error) bool {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range joined.Unwrap() {

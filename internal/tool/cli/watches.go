@@ -22,9 +22,9 @@ type watches struct {
 	running  sync.WaitGroup // one goroutine for each watch, one for each session
 }
 
-// eventsSeen is how many events are remembered so that each is printed once, as in
-// zkCli, even if several watches deliver it: several times as many as the watches that
-// can be left on one path.
+// eventsSeen is how many events are remembered so that each is printed once, as in zkCli, even if
+// several watches deliver it. It is several times the number of watches that can be left on one
+// path.
 const eventsSeen = 64
 
 type eventKey struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// runWatch prints the changes of a znode, or of a subtree, as they happen: until it is
-// interrupted, or until it has printed as many as asked for.
+// runWatch prints the changes of a znode, or of a subtree, as they happen, until it is interrupted or has printed as
+// many as asked for.
 func runWatch(ctx context.Context, s *shell, a *args) error {
 	limit, err := a.number("n", 0)
 	if err != nil {

@@ -96,8 +96,8 @@ func runCreate(ctx context.Context, s *shell, a *args) error {
 	return nil
 }
 
-// create creates a znode and, in the same transaction, the parents it lacks, with the same
-// ACL: a failure leaves none of them.
+// create creates a znode and its missing parents in one transaction, with the same ACL: after a failure, none of them
+// exists.
 func (s *shell) create(ctx context.Context, n *newZnode) (path string, err error) {
 	for try := 1; ; try++ {
 		var ops []zk.MultiOp
@@ -129,7 +129,7 @@ func (s *shell) create(ctx context.Context, n *newZnode) (path string, err error
 	return path, s.limited(ctx, err, n.op())
 }
 
-// limited adds which limit the writes exceed, if err says that they exceed one.
+// If err says that the writes exceed a limit, limited adds to err which limit that is.
 func (s *shell) limited(ctx context.Context, err error, writes ...zk.MultiOp) error {
 	if s.chroot() != "" {
 		return err
@@ -191,8 +191,8 @@ func runDelete(ctx context.Context, s *shell, a *args) error {
 	return err
 }
 
-// runRm is delete and deleteall under the name that other shells use. Like theirs it continues after a path that it
-// can't remove.
+// runRm is delete and deleteall under the name that other shells use. As in those shells, it continues after a path
+// that it can't remove.
 func runRm(ctx context.Context, s *shell, a *args) error {
 	run := runDelete
 	if a.has("r") {

@@ -12,7 +12,7 @@ import (
 // renewBefore is how long before it expires a certificate should be renewed.
 const renewBefore = 30 * 24 * time.Hour
 
-// certificates reports stores that can't be used and certificates that aren't good.
+// certificates reports stores that can't be used and certificates that aren't valid.
 func (e *examination) certificates() {
 	c := e.cfg
 	if c.Secure.Port >= 0 || c.TLS.PortUnification {

@@ -16,8 +16,8 @@ const (
 
 // A Clock is how far another server's clock is from this machine's.
 //
-// The server tells its time in its answer to mntr. It read its clock after this machine asked and before the answer
-// arrived: the offset is its time minus the middle of the two, uncertain by half of the time between them.
+// The server tells its time in its answer to mntr. It read its clock between the question and the arrival of the
+// answer. So the offset is its time minus the middle of these two times, uncertain by half of the time between them.
 type Clock struct {
 	Server      int64  `json:"server"`
 	OffsetMs    int64  `json:"offsetMs"`      // above 0 it is ahead of this machine's

@@ -13,7 +13,7 @@ import (
 	"github.com/zooid-project/zooid/internal/config"
 )
 
-// configuration reports what the server would refuse, or ignore with a warning.
+// configuration reports the settings that the server would refuse, or ignore with a warning.
 func (e *examination) configuration() {
 	for _, err := range split(e.err) {
 		do := "correct it; docs/configuration.md has every key"
@@ -49,7 +49,7 @@ func split(err error) []error {
 	return []error{err}
 }
 
-// tickMin is the shortest tick, the unit of session timeouts, that doesn't invite trouble.
+// tickMin is the shortest reasonable tick, the unit of session timeouts.
 const tickMin = 100 * time.Millisecond
 
 // riskyKeys reports values that work but are dangerous.

@@ -68,7 +68,7 @@ func (e *examination) data() {
 	case err != nil:
 		e.refused(err)
 	default:
-		if !e.running { // the files of one that runs change, and it has read them
+		if !e.running { // a running server changes its files, and has read them already
 			e.readAsServer(cluster)
 		}
 		if _, err := os.Stat(filepath.Join(s.DataLogDir, peer.NoteName)); err == nil {
@@ -77,11 +77,11 @@ func (e *examination) data() {
 	}
 }
 
-// readAsServer reads the data directory by what the server reads it with at its start, but changes nothing.
+// readAsServer reads the data directory with the same code as a starting server, but changes nothing.
 func (e *examination) readAsServer(cluster uint64) {
 	s := &e.cfg.Storage
 	if len(e.present()) < len(e.dirs()) {
-		return // directories has reported the missing one, or the server makes it
+		return // directories has reported a missing directory, or the server creates it
 	}
 	notes, err := storage.Examine(storage.Options{Dir: s.DataDir, LogDir: s.DataLogDir, ClusterID: cluster})
 	if err != nil {
@@ -117,8 +117,8 @@ func (e *examination) refused(err error) {
 	}
 }
 
-// denied reports files that the server's user, to whom they should belong, can't open. It does so once: whatever else
-// can't be done is due to that.
+// denied reports files that should belong to the server's user, and that this user can't open. It does so only once:
+// other failures have the same cause.
 func (e *examination) denied(user int, format string, args ...any) {
 	if e.noAccess {
 		return
@@ -128,8 +128,8 @@ func (e *examination) denied(user int, format string, args ...any) {
 		strings.Join(e.dirs(), " ")), format, args...)
 }
 
-// othersFile returns a file of a directory that the directory's owner can't open, as it is another user's alone; "" for
-// none. Root's directory tells nothing of the server's user.
+// othersFile returns a file of a directory that only a user other than the directory's owner can open; "" for none. The
+// owner of a directory of root says nothing about the server's user.
 func othersFile(dir string, owner int) string {
 	list, err := os.ReadDir(dir)
 	if err != nil || owner <= 0 {

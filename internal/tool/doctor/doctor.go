@@ -50,7 +50,7 @@ type Finding struct {
 type Report struct {
 	Config   string    `json:"config"`
 	Running  bool      `json:"running"`           // a server runs on the data directory
-	Waits    bool      `json:"waits,omitempty"`   // it runs and belongs to no ensemble yet, so it has not opened that
+	Waits    bool      `json:"waits,omitempty"`   // it runs and belongs to no ensemble yet, so it has not opened its data
 	Lineage  string    `json:"lineage,omitempty"` // id of the history that its data belongs to
 	Faults   int       `json:"faults"`
 	Warnings int       `json:"warnings"`
@@ -96,7 +96,7 @@ type examination struct {
 	err     error          // of reading it as this server
 	noDisk  bool
 	running bool
-	// noAccess says that files which the server's user can't open have been reported.
+	// noAccess says that denied has reported files.
 	noAccess bool
 	told     map[int64]answers // by server: what its client port answered; see ask
 	at       string            // the check that is running

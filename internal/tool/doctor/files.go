@@ -87,8 +87,8 @@ func (e *examination) newestFile() (newest time.Time) {
 	return newest
 }
 
-// Exposed reports whether others than a file's owner may read or change it. Group read permission on a file owned by
-// root doesn't count: root chose the group for the server, as Kubernetes does for a Secret's files.
+// Exposed reports whether others than a file's owner may read or change it. Group read permission on a file of root
+// doesn't count: root has chosen the group for the server, as Kubernetes does for the files of a Secret.
 func Exposed(st fs.FileInfo) bool {
 	allowed := fs.FileMode(0o700)
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok && sys.Uid == 0 {

@@ -12,7 +12,7 @@ import (
 
 const (
 	// hangSlow is how long a write of the log may be under way: a leader transfers leadership after that. hangFault is how
-	// long it may, or the loop may stand, before the server counts as not ready.
+	// long a write may be under way, or the loop stand still, before the server counts as not ready.
 	hangSlow  = 500 * time.Millisecond
 	hangFault = 3 * time.Second
 	// hangSnapshot is how long one disk operation for a snapshot may take.
@@ -35,7 +35,7 @@ func (t *Turning) String() string {
 	return fmt.Sprintf("%s: %s; its loop turned %d ms ago", t.name(), writing, t.LastTurnMs)
 }
 
-// aloneID stands for the id of a server that is alone. Server 0 is one of an ensemble.
+// aloneID stands for the id of a standalone server. It isn't 0, since an ensemble may have a server 0.
 const aloneID = -1
 
 func (t *Turning) name() string {
@@ -45,7 +45,7 @@ func (t *Turning) name() string {
 	return fmt.Sprintf("server %d", t.Server)
 }
 
-// hangs reports servers whose disk or loop hangs, as they say themselves.
+// hangs reports servers whose disk or loop hangs according to their own reports.
 func (e *examination) hangs() {
 	told := e.told
 	if at := e.cfg.Client; len(told) == 0 && e.running && at.Port > 0 {

@@ -15,8 +15,8 @@ import (
 const (
 	// fsyncProbes is how many writes measure the disk; the second slowest is the 99th percentile.
 	fsyncProbes = 100
-	// fsyncSlow is more than most writes take on any disk that is fit for a log, and
-	// fsyncFault more than elections tolerate.
+	// fsyncSlow is longer than most writes take on any disk that is fit for a log, and fsyncFault is longer than elections
+	// tolerate.
 	fsyncSlow  = 25 * time.Millisecond
 	fsyncFault = 500 * time.Millisecond
 
@@ -77,8 +77,8 @@ func (e *examination) disk() {
 // errHangs is returned by fsyncs if the disk hangs.
 var errHangs = errors.New("the disk hangs")
 
-// fsyncs measures the disk for at most World.FsyncPatience. If that isn't enough, the attempt continues on a goroutine
-// of its own: nothing ends a write that the disk holds.
+// fsyncs measures the disk for at most World.FsyncPatience. If that isn't enough, the attempt continues on its
+// goroutine: nothing can end a write that the disk holds.
 func (e *examination) fsyncs(dir string) (took []time.Duration, err error) {
 	type measured struct {
 		took []time.Duration
@@ -139,7 +139,7 @@ func (e *examination) descriptors() {
 	}
 }
 
-// memory reports limits that don't fit together.
+// memory reports memory limits that contradict each other or are too low, and memory that may be swapped.
 func (e *examination) memory() {
 	usable := memory.DefaultLimit(e.world.System)
 	if usable == 0 {
@@ -162,7 +162,7 @@ func (e *examination) memory() {
 	}
 }
 
-// hugePages reports transparent huge pages that are on for every process.
+// hugePages reports transparent huge pages if they are on for all memory.
 func (e *examination) hugePages() {
 	b, err := fs.ReadFile(e.world.System, "sys/kernel/mm/transparent_hugepage/enabled")
 	if err == nil && strings.Contains(string(b), "[always]") {

@@ -72,8 +72,8 @@ func (e *examination) membership() {
 	e.nobody()
 }
 
-// beginnings reports servers that belong to no ensemble, and what each of them waits for; and those that serve clients
-// without the server lines.
+// beginnings reports servers that belong to no ensemble, with what each of them waits for, and servers that serve
+// clients without the server lines.
 func (e *examination) beginnings() {
 	for _, id := range e.asked() {
 		who, do := fmt.Sprintf("server %d", id), "do what it says; its log has the same"
@@ -99,7 +99,8 @@ func (e *examination) beginnings() {
 // standalone reports whether the server serves alone, without server lines.
 func (a *answers) standalone() bool { return strings.Contains(a.srvr, "\nMode: standalone\n") }
 
-// sameID reports that two servers have one id, as those that refuse one of the two tell it, or the one that is refused.
+// sameID reports that two servers have the same id, according to a server that refuses one of them, or to the refused
+// one.
 func (e *examination) sameID() {
 	tell := func(who, what string) {
 		if what != "" && what != "none" {
@@ -115,8 +116,8 @@ func (e *examination) sameID() {
 	}
 }
 
-// kept returns the value that this server, while it runs, would report to mntr for a key, or "". The server keeps some
-// keys in a file, since mntr may not be permitted.
+// kept returns the value that this server, while it runs, reports to mntr for a key, or "". A running server also
+// writes some keys to a file, since mntr may not be permitted.
 func (e *examination) kept(key string) string {
 	f, err := os.Open(filepath.Join(e.cfg.Storage.DataDir, wordclient.ClientsFile))
 	if err != nil || !e.running {
@@ -129,7 +130,8 @@ func (e *examination) kept(key string) string {
 	return value
 }
 
-// foreign returns the servers of other lineages that have told this one or another so, and their lineages.
+// foreign returns the servers that have told this server or another one that they are of another lineage, with their
+// lineages.
 func (e *examination) foreign() map[int64]string {
 	var lists []string
 	for _, id := range e.asked() {
@@ -151,8 +153,8 @@ func (e *examination) foreign() map[int64]string {
 	return of
 }
 
-// waits reports whether a server that doesn't serve answers where this one would, while none runs on the directories: a
-// server takes them once it knows whose data they are to hold.
+// waits reports whether a server that doesn't serve answers at this server's address, while no process has locked the
+// directories: a server locks them only once it knows which ensemble's data they will hold.
 func (e *examination) waits() bool {
 	a, asked := e.told[e.cfg.Quorum.MyID]
 	return asked && !e.running && a.state() == refuses
@@ -216,7 +218,7 @@ func (e *examination) votes() {
 	}
 }
 
-// teller returns what a server tells of the membership: the leader, or else any that tells it.
+// teller returns what the leader tells about the membership, or else any server that tells it.
 func (e *examination) teller() (told map[string]string) {
 	for _, id := range e.asked() {
 		m := e.told[id].mntr

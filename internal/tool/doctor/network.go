@@ -71,7 +71,7 @@ func (e *examination) listened() (all []string) {
 	return all
 }
 
-// ports reports ports that another program has, or may take.
+// ports reports ports that another program uses, or may use.
 func (e *examination) ports() {
 	first, last := e.ephemeralPorts()
 	seen := map[string]bool{}
@@ -127,8 +127,9 @@ type answers struct {
 	err           error
 }
 
-// ask queries all servers whose client port is known, at once: those with a plain port without TLS, the others
-// with the certificate that the flags or the profile name, else the one that this server shows its clients.
+// ask queries all servers with a known client port at the same time. It asks those with a plain port without TLS, and
+// the others with the certificate that the flags or the profile name, or else with the one that this server shows its
+// clients.
 func (e *examination) ask() {
 	e.told = map[int64]answers{}
 	byTLS := e.cfg.TLS.Keys.Location != "" || e.world.Reach.Secure()
@@ -212,7 +213,7 @@ func (e *examination) versions() {
 		version, ok := strings.CutPrefix(first, "Zookeeper version: ")
 		if !ok && (strings.Contains(first, "not currently serving requests") ||
 			strings.Contains(first, "is not in the whitelist")) {
-			continue // a server without a quorum, or one that may not answer
+			continue // a server without a quorum, or one that isn't allowed to answer
 		}
 		if !ok {
 			e.fault("correct the server line: only one program can listen on a port", "something other than a server answers at the client address of server %d, %s",

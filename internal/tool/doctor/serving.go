@@ -7,7 +7,7 @@ import (
 	"github.com/zooid-project/zooid/internal/tool/access"
 )
 
-// The states of a server, as its answer to srvr tells them.
+// The states of a server, according to its answer to srvr.
 const (
 	serves  = "serves"
 	refuses = "says that it isn't serving requests"
@@ -27,9 +27,9 @@ func (a *answers) state() string {
 	return unclear
 }
 
-// nobody reports an ensemble without a server that serves clients, if all servers could be asked, and either this one
-// runs or most of the voters do. Others may only wait for this one, which is about to be started. Whether a server is
-// silent because it is stopped or because it isn't reached from here isn't known.
+// nobody reports an ensemble in which no server serves clients, if all servers could be asked, and either this one runs
+// or most of the voters do. Otherwise the others may only be waiting for this server to be started. A silent server may
+// be stopped, or unreachable from here.
 func (e *examination) nobody() {
 	members := e.cfg.Quorum.Members.Servers
 	if len(e.told) < len(members) {
@@ -56,7 +56,7 @@ func (e *examination) nobody() {
 	}
 }
 
-// alone reports a server without others that runs but serves no client.
+// alone reports a standalone server that runs but serves no clients.
 func (e *examination) alone() {
 	at := e.cfg.Client
 	if !e.running || at.Port == 0 {

@@ -19,8 +19,7 @@ import (
 	"github.com/zooid-project/zooid/internal/tool/cli"
 )
 
-// World is what an examination examines besides the files of the configuration; a test uses
-// another one.
+// World is what an examination examines in addition to the files of the configuration. Tests replace it.
 type World struct {
 	// System is the root of the file system, for the kernel's reports.
 	System fs.FS
@@ -44,7 +43,7 @@ type World struct {
 	Running func(dirs ...string) bool
 	Now     func() time.Time
 	UID     int
-	// Reach says with which certificates other servers are asked; what it doesn't say is the configuration's.
+	// Reach names the certificates with which other servers are asked. What it leaves out comes from the configuration.
 	Reach cli.Access
 }
 
@@ -54,7 +53,7 @@ type Space struct {
 	Inodes        uint64
 	InodesFree    uint64
 	Kind          int64  // as statfs tells it
-	KindName      string // if it is unsuitable for a log; "" for others
+	KindName      string // the name of the kind, if it is unsuitable for a log; else ""
 	Copies        string // the file system's name if overwriting a file there needs room; else empty
 	KindsUnstable bool   // its contents are lost when the machine loses power
 }

@@ -62,8 +62,8 @@ func (e *File) Write(p []byte) (int, error) {
 	return e.f.Write(p)
 }
 
-// Finish writes everything to the disk and renames the file to the target. If err isn't nil, which says that the export
-// has failed, or if Finish fails, no file is left.
+// Finish writes everything to the disk and renames the file to the target. err is not nil if the export has failed.
+// Then, or if Finish fails, no file is left.
 func (e *File) Finish(err error) error {
 	if err == nil && e.zip != nil {
 		err = e.zip.Close()

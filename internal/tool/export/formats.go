@@ -224,7 +224,7 @@ func (y *yamlReader) next() (d Node, err error) {
 	return d, strictYAML(&n, d.members())
 }
 
-// isMark reports whether n is the end mark and not a znode, which has no key with that name.
+// isMark reports whether n is the end mark and not a znode: no znode has the mark's key.
 func isMark(n *yaml.Node) bool {
 	return len(n.Content) == 1 && len(n.Content[0].Content) > 0 && n.Content[0].Content[0].Value == "znodes"
 }
@@ -242,7 +242,7 @@ func (y *yamlReader) end() (*endMark, error) {
 }
 
 // tarWriter writes a folder with a data file for each znode, so that an archive can be unpacked and read. The entry's
-// header has everything that a file can't express. An import reads the header.
+// header has everything that a file can't express, and an import reads it.
 type tarWriter struct{ w *tar.Writer }
 
 // The records of a header, and the name of the file with a znode's data.

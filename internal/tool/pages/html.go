@@ -62,8 +62,8 @@ func openHTML(all []page, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// htmlBeside returns where a page is of the HTML that was installed with the program, or unpacked with it; "" if it
-// isn't.
+// htmlBeside returns the path of a page in the HTML that was installed or unpacked with the program; "" if there is no
+// such file.
 func htmlBeside(program, file string) string {
 	dir := filepath.Dir(program)
 	installed := filepath.Join(filepath.Dir(dir), "share", "doc", "zooid", "html")
@@ -76,7 +76,7 @@ func htmlBeside(program, file string) string {
 	return ""
 }
 
-// browse shows a file by the user's browser, if there is one.
+// browse shows a file in the user's browser, if there is one.
 func browse(file string, stdout io.Writer) {
 	usual := "xdg-open"
 	if runtime.GOOS == "darwin" {

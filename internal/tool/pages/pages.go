@@ -1,4 +1,4 @@
-// Package pages is `zooid docs`: it shows the pages of the documentation that the program has with it (package docs).
+// Package pages is `zooid docs`: it shows the pages of the documentation, which the program contains (package docs).
 package pages
 
 import (
@@ -46,8 +46,8 @@ type section struct {
 	title, text string
 }
 
-// Main shows pages of the documentation, and the meaning of a code by explain, which takes its arguments. It returns
-// the exit code.
+// Main shows pages of the documentation. For the meaning of a code it calls explain with the arguments. It returns the
+// exit code.
 func Main(args []string, stdout, stderr io.Writer, explain func(args []string, stdout, stderr io.Writer) int) int {
 	all, err := read()
 	if err != nil {
@@ -86,7 +86,7 @@ func Main(args []string, stdout, stderr io.Writer, explain func(args []string, s
 	return unknown(stderr, args[0], names)
 }
 
-// unknown says that there is no such page, and which may have been meant.
+// unknown prints that there is no such page, and suggests similar names.
 func unknown(stderr io.Writer, name string, names []string) int {
 	hint := "zooid docs lists the pages"
 	if near := config.Nearest(name, names); len(near) > 0 {
@@ -114,7 +114,7 @@ func read() (all []page, err error) {
 	return all, nil
 }
 
-// sectionsOf splits a page at its headings. A line that begins like one within code is none.
+// sectionsOf splits a page at its headings. A line within code that looks like a heading isn't one.
 func sectionsOf(text string) (all []section) {
 	code := false
 	for line := range strings.Lines(text) {
@@ -131,7 +131,7 @@ func sectionsOf(text string) (all []section) {
 	return all
 }
 
-// find returns the page, or those of its sections, with what is below them, whose titles have all words.
+// find returns the page, or the sections whose titles have all words, with everything below them.
 func (p *page) find(words []string) string {
 	var text strings.Builder
 	below := 0 // the level of the section whose parts are taken; 0 for none
@@ -179,7 +179,7 @@ func list(w io.Writer, all []page) {
 // link is a link to a page or a file of the project, of which a terminal shows the text.
 var link = regexp.MustCompile(`\[([^\]]+)\]\([^)]+\)`)
 
-// show prints a text; on a terminal by the user's pager, with bold headings.
+// show prints a text; on a terminal it uses the user's pager, and bold headings.
 func show(w io.Writer, text string) {
 	if !terminal.Is(w) {
 		io.WriteString(w, text)

@@ -76,8 +76,8 @@ func keyText(key *ecdsa.PrivateKey) (string, error) {
 }
 
 // issue returns a key with its certificate, which names hosts and lasts until an instant, as PEM.
-// It is valid for both sides of a connection, as servers dial each other; without hosts only for
-// clients, whom no peer port accepts.
+// It is valid for both sides of a connection, since servers dial each other. Without hosts it is
+// valid only for clients, and no peer port accepts it.
 func (a *authority) issue(name string, hosts []string, now, until time.Time) (string, *x509.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -112,8 +112,8 @@ func (a *authority) issue(name string, hosts []string, now, until time.Time) (st
 	return text + block("CERTIFICATE", raw), cert, err
 }
 
-// revoke returns the authority's revocation list, with one more number than last, which may be nil.
-// It lasts as long as the authority: servers refuse all certificates once their list is out of date, and no new one is
+// revoke returns the authority's revocation list. Its number is one higher than that of last, which may be nil. It
+// lasts as long as the authority: servers refuse all certificates once their list is out of date, and no new one is
 // written periodically.
 func (a *authority) revoke(entries []x509.RevocationListEntry, last *x509.RevocationList, now time.Time) ([]byte,
 	error) {

@@ -29,7 +29,7 @@ type Request struct {
 	// App is the application's name, or Hosts are the server's names and addresses.
 	App   string
 	Hosts []string
-	// Superuser permits a name that makes its holder a superuser, and no other.
+	// Superuser requires a name that makes its holder a superuser. Without it, such a name is refused.
 	Superuser bool
 	Days      int // how long it lasts; 0 for DaysMax, or until the authority ends
 	Now       time.Time
@@ -90,8 +90,8 @@ func Issue(q Request) (c Certificate, err error) {
 	return c, err
 }
 
-// Renew issues a certificate with a new key and the names of who's last one. who is an application's name, a server's
-// name or address, or a serial number. The last one stays valid.
+// Renew issues a certificate with a new key and the names in the last certificate of who. who is an application's name,
+// a server's name or address, or a serial number. The last certificate stays valid.
 func Renew(q Request, who string) (c, last Certificate, err error) {
 	err = change(q.Dir, q.Now, func(r *register) error {
 		found, err := r.find(who)
@@ -180,7 +180,7 @@ func (r *register) write(q Request, text string) (folder string, err error) {
 	return "", fmt.Errorf("there are %d folders of that name in %s already", foldersMax, above)
 }
 
-// connectString returns the servers that init told the clients in dir of, "" if it isn't known.
+// connectString returns the connect string that init has written for the clients in dir, or "" if it isn't known.
 func connectString(dir string) (string, error) {
 	text, err := readBounded(ProfileFile(dir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -192,7 +192,7 @@ func connectString(dir string) (string, error) {
 	return values[ProfileName+".server"], err
 }
 
-// addToClients adds a server to those in the files that init has written for the superuser's clients, if there are any.
+// addToClients adds a server to the files that init has written for the superuser's clients, if these exist.
 func addToClients(dir, address string) error {
 	connect, err := connectString(dir)
 	if err != nil || connect == "" || slices.Contains(strings.Split(connect, ","), address) {
@@ -214,8 +214,8 @@ func addToClients(dir, address string) error {
 	return nil
 }
 
-// Revoke revokes the certificates of who, or the one with a serial number or in a file, whose path has a slash, by a
-// new revocation list. It returns those that it has revoked, and the file of the list.
+// Revoke revokes certificates by a new revocation list: those of the name who, or the one with the serial number who,
+// or the one in the file who if who contains a slash. It returns the revoked certificates, and the file of the list.
 func Revoke(dir, who string, now time.Time) (revoked []Certificate, list string, err error) {
 	err = change(dir, now, func(r *register) error {
 		found, err := r.find(who)
@@ -291,7 +291,8 @@ func (r *register) find(who string) (found []*x509.Certificate, err error) {
 	return found, nil
 }
 
-// inFile returns the certificate in a file, which the authority must have issued, for one that isn't in the register.
+// inFile returns the certificate in a file, which the authority must have issued. The certificate need not be in the
+// register.
 func (r *register) inFile(file string) ([]*x509.Certificate, error) {
 	text, err := readBounded(file)
 	if err != nil {
@@ -311,7 +312,7 @@ func (r *register) inFile(file string) ([]*x509.Certificate, error) {
 	return certs[:1], nil
 }
 
-// named reports whether a certificate is that of an application or server called who.
+// named reports whether a certificate belongs to an application or server called who.
 func named(cert *x509.Certificate, who string) bool {
 	hosts := hostsOf(cert)
 	if len(hosts) == 0 {

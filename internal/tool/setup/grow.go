@@ -21,7 +21,7 @@ type Added struct {
 	Folder string
 	Line   string // its server line, as reconfig takes it
 	TLS    bool
-	Others string // the connect string of the servers that were there
+	Others string // the connect string of the servers before
 }
 
 // Add writes the folder DIR/ID of one more server of the ensemble in o.Dir, which o.Hosts names. The other servers'
@@ -31,7 +31,7 @@ func Add(o Options, id int) (a Added, err error) {
 	if len(o.Hosts) != 1 {
 		return a, fmt.Errorf("add server %d: want one host, there are %d", id, len(o.Hosts))
 	}
-	// Two commands at once must not read the same ensemble: each would leave out the other's server, or take its place.
+	// Two commands must not read the same ensemble at the same time: each would omit the other's server, or use its id.
 	if dir, err := os.Open(o.Dir); err == nil {
 		defer dir.Close() // which unlocks
 		if err := lock(dir); err != nil && !errors.Is(err, errors.ErrUnsupported) {
@@ -107,8 +107,8 @@ func readEnsemble(dir string) (*ensemble, error) {
 	return e, nil
 }
 
-// sameServer reports whether two lines of one id mean the same server. A running server writes its lines in a form of
-// its own.
+// sameServer reports whether two lines with one id mean the same server. A running server may write its line
+// differently.
 func sameServer(a, b config.Member) bool {
 	return slices.Equal(a.Addrs, b.Addrs) && a.Observer == b.Observer && a.Client.Port == b.Client.Port &&
 		a.Secure.Port == b.Secure.Port
@@ -169,7 +169,7 @@ func (e *ensemble) connect(byTLS bool) string {
 	return strings.Join(all, ",")
 }
 
-// join returns the server to add to e, and all servers. It sets whether they talk TLS, and the port of clients.
+// join returns the server to add to e, and all servers. It sets whether they use TLS, and the port for clients.
 func (o *Options) join(e *ensemble, id int) (s server, all []server, err error) {
 	o.TLS = !e.members.Servers[len(e.members.Servers)-1].Secure.IsZero()
 	if err := o.chooseClientPort(e); err != nil {
@@ -212,8 +212,8 @@ func (o *Options) join(e *ensemble, id int) (s server, all []server, err error) 
 	return s, append(all, s), nil
 }
 
-// chooseClientPort sets the port of the new server's clients, unless it is given: that of the first server, or one that
-// no server on the same host has.
+// chooseClientPort sets the port for the new server's clients, unless it is given: the first server's, or one that no
+// server on the same host has.
 func (o *Options) chooseClientPort(e *ensemble) error {
 	host, _, err := splitHost(strings.TrimSpace(o.Hosts[0]))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// An ImageServer is a server as the environment of a container describes it, by the variables of Apache's official
+// An ImageServer is a server as described by the environment of a container, in the variables of Apache's official
 // image or of Bitnami's.
 type ImageServer struct {
 	Image   string   // whose variables they are: "the official image" or "Bitnami's image"; "" if there are none
@@ -35,7 +35,7 @@ var official = []variable{
 	{"ZOO_MAX_CLIENT_CNXNS", "maxClientCnxns", "60", asIs},
 	{"ZOO_STANDALONE_ENABLED", "standaloneEnabled", "true", asIs},
 	{"ZOO_ADMINSERVER_ENABLED", "admin.enableServer", "true", asIs},
-	{"ZOO_DATA_LOG_DIR", "dataLogDir", "", asIs}, // theirs is /datalog, which need not outlive the container
+	{"ZOO_DATA_LOG_DIR", "dataLogDir", "", asIs}, // the image has /datalog, which may not outlive the container
 	{"ZOO_4LW_COMMANDS_WHITELIST", "4lw.commands.whitelist", "", asIs},
 }
 
@@ -79,7 +79,7 @@ var officialOnly = []string{
 	"ZOO_AUTOPURGE_SNAPRETAINCOUNT", "ZOO_DATA_DIR", "ZOO_CONF_DIR",
 }
 
-// withoutEffect are variables of either image that Zooid has no use for.
+// withoutEffect are variables of either image that Zooid doesn't need.
 var withoutEffect = []string{
 	"ZOO_LOG_DIR", "ZOO_LOG4J_PROP", "ZOO_HC_TIMEOUT", "ZOO_FIPS_MODE", "ZOO_HEAP_SIZE", "ZK_SERVER_HEAP",
 	"ZK_CLIENT_HEAP",
@@ -95,7 +95,7 @@ type variable struct {
 
 func asIs(v string) string { return v }
 
-// firstOf returns the first of the names that is set, itself or as a file's; "" if none is.
+// firstOf returns the first of the names that is set, directly or with the suffix _FILE; "" if none is.
 func firstOf(names []string, env map[string]string) string {
 	for _, name := range names {
 		if env[name] != "" || env[name+"_FILE"] != "" {
@@ -105,7 +105,7 @@ func firstOf(names []string, env map[string]string) string {
 	return ""
 }
 
-// yes is what Bitnami's scripts treat as true.
+// yes reports whether Bitnami's scripts treat v as true.
 func yes(v string) string {
 	return strconv.FormatBool(slices.Contains([]string{"yes", "true", "1"}, strings.ToLower(v)))
 }
@@ -219,7 +219,7 @@ func (s *ImageServer) asBitnami(env map[string]string, read func(string) (string
 	if err != nil {
 		return err
 	}
-	if len(servers) < 2 && !secure { // one server counts as none, and TLS replaces the port
+	if len(servers) < 2 && !secure { // a single server counts as none, and TLS replaces the port
 		lines = append(lines, "clientPort="+port)
 	}
 	if len(servers) > 1 {
@@ -266,7 +266,7 @@ func stores(env map[string]string, prefix, keys string) (lines []string) {
 	return lines
 }
 
-// escaped writes a value so that a properties file gives it back.
+// escaped returns a value in the form in which a properties file yields it unchanged.
 func escaped(v string) string { return strings.ReplaceAll(v, `\`, `\\`) }
 
 func keysOf(all []variable, env map[string]string) (lines []string) {
@@ -293,8 +293,8 @@ func (s *ImageServer) flags(env map[string]string) {
 	}
 }
 
-// EnvironmentFile adds the variables that a file like java.env or zookeeper-env.sh sets to env: lines of NAME=value,
-// with export before them or not. A shell would run the file; a line that needs a shell is an error.
+// EnvironmentFile adds to env the variables that a file such as java.env or zookeeper-env.sh sets: lines of NAME=value,
+// with or without export. Apache's scripts run the file in a shell; here a line that needs a shell is an error.
 func EnvironmentFile(text string, env map[string]string) error {
 	n := 0
 	for line := range strings.Lines(text) {

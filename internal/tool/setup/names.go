@@ -134,8 +134,8 @@ func superusers(dir string) ([]string, error) {
 	return names, nil
 }
 
-// isSuperuser reports whether a name is one of superusers, in any case: readers of a list of
-// certificates don't distinguish case.
+// isSuperuser reports whether a name is one of superusers, ignoring case: readers of a list of certificates don't
+// distinguish case.
 func isSuperuser(name string, superusers []string) bool {
 	return slices.ContainsFunc(superusers, func(super string) bool { return strings.EqualFold(name, super) })
 }

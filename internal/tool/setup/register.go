@@ -17,7 +17,7 @@ import (
 	"github.com/zooid-project/zooid/internal/config"
 )
 
-// The files in DIR/ca besides the authority's key and certificate. Each is replaced as a whole.
+// The files in DIR/ca in addition to the authority's key and certificate. Each is replaced as a whole.
 const (
 	issuedFile = "issued.pem" // every certificate that the authority has issued
 	listFile   = "crl.pem"    // its revocation list, which servers read (ssl.crlFile)
@@ -38,7 +38,7 @@ type register struct {
 	now    time.Time
 }
 
-// change lets do change the register of dir, and prevents other changes meanwhile.
+// change calls do with the register of dir, and prevents other changes meanwhile.
 func change(dir string, now time.Time, do func(*register) error) error {
 	ca := filepath.Join(dir, "ca")
 	if _, err := os.Stat(filepath.Join(ca, "ca.key")); err != nil {
@@ -63,8 +63,8 @@ func change(dir string, now time.Time, do func(*register) error) error {
 	return do(r)
 }
 
-// openRegister reads the register in dir. An authority that was made before there were registers has
-// none: its certificates are then the existing ones that init has written.
+// openRegister reads the register in dir. An authority from before registers existed has none: its certificates are
+// then those that init has written and that still exist.
 func openRegister(dir string, now time.Time) (*register, error) {
 	r := &register{dir: filepath.Join(dir, "ca"), ca: &authority{}, now: now}
 	text, err := readBounded(filepath.Join(r.dir, "ca.pem"))
@@ -89,7 +89,7 @@ func openRegister(dir string, now time.Time) (*register, error) {
 
 func countError(n int) error { return fmt.Errorf("there are %d", n) }
 
-// openKey reads the authority's key, which must be its owner's alone.
+// openKey reads the authority's key, which only its owner may be able to read.
 func (r *register) openKey() error {
 	file := filepath.Join(r.dir, "ca.key")
 	st, err := os.Stat(file)
@@ -170,7 +170,7 @@ func (r *register) readIssued(dir string) error {
 	return nil
 }
 
-// adopt takes the certificates that init has written into dir.
+// adopt records the certificates that init has written into dir.
 func (r *register) adopt(dir string) error {
 	servers, _ := filepath.Glob(filepath.Join(literal(dir), "*", "server.pem"))
 	for _, file := range append(servers, filepath.Join(dir, "client", "client.pem")) {
@@ -210,7 +210,7 @@ func (r *register) record(certs ...*x509.Certificate) error {
 			all = append(all, cert)
 		}
 	}
-	if r.list == nil { // before issued.pem, whose presence says that a list that is missing was lost
+	if r.list == nil { // written before issued.pem: if that exists, a missing list was lost
 		if err := r.revoke(); err != nil {
 			return err
 		}
@@ -226,7 +226,7 @@ func (r *register) record(certs ...*x509.Certificate) error {
 	return nil
 }
 
-// revoke writes a revocation list that has certificates in addition.
+// revoke writes a revocation list that also has certs.
 func (r *register) revoke(certs ...*x509.Certificate) error {
 	var entries []x509.RevocationListEntry
 	if r.list != nil {
@@ -257,7 +257,7 @@ func (r *register) revoked(cert *x509.Certificate) time.Time {
 	return time.Time{}
 }
 
-// live reports whether a certificate is neither revoked nor over.
+// live reports whether a certificate is neither revoked nor expired.
 func (r *register) live(cert *x509.Certificate) bool {
 	return r.revoked(cert).IsZero() && r.now.Before(cert.NotAfter)
 }
@@ -280,7 +280,7 @@ func certificates(text []byte) (certs []*x509.Certificate, err error) {
 // readBounded reads a file of at most registerBytesMax bytes.
 func readBounded(file string) ([]byte, error) { return config.ReadFile(file, registerBytesMax) }
 
-// replaceFile puts a file in the place of another, so that there is always a whole one.
+// replaceFile replaces a file atomically, so that it is whole at every moment.
 func replaceFile(file string, text []byte) error {
 	if len(text) > registerBytesMax {
 		return fmt.Errorf("write %s: it would have more than %d bytes; change the issuer", file, registerBytesMax)

@@ -37,16 +37,16 @@ type Options struct {
 	// and of elections. With none, a single server is written.
 	Hosts      []string
 	ClientPort int // 0 for ClientPort, or SecurePort with TLS
-	// Ports, if set, are those of each server, in place of ClientPort and those after the usual ones.
+	// Ports, if set, are the ports of each server. They replace ClientPort and the usual ports.
 	Ports []Ports
 	// TLS makes clients and servers use mutual TLS, with certificates that are written too.
 	TLS bool
-	// At is where a server will find its folder; "" for next to zoo.cfg, wherever that is.
+	// At is the path at which a server will find its folder; "" means next to zoo.cfg, wherever that is.
 	At  string
 	Now time.Time
 }
 
-// Ports are where a server listens, but for its peers: for clients, for the admin server and for Prometheus.
+// Ports are the ports of a server other than those for its peers: for clients, for the admin server and for Prometheus.
 type Ports struct{ Client, Admin, Metrics int }
 
 // A server is one folder to write.
@@ -164,7 +164,7 @@ func (o *Options) Addresses() (all []string) {
 	return all
 }
 
-// ports returns the ports of server i, before which so many others are on the same host.
+// ports returns the ports of server i. before is the number of earlier servers on the same host.
 func (o *Options) ports(i, client, before int) Ports {
 	if o.Ports != nil {
 		return o.Ports[i]
@@ -209,11 +209,11 @@ func (o *Options) writeServer(s *server, all []server, secret string, r *registe
 	if r != nil {
 		hosts := []string{s.host}
 		if ip := net.ParseIP(s.host); strings.EqualFold(s.host, "localhost") || ip != nil && ip.IsLoopback() {
-			// Java's clients ask for the name of an address, and expect the certificate to have that name.
+			// Java's clients look up the name of an address, and expect that name in the certificate.
 			hosts = slices.DeleteFunc([]string{"localhost", "127.0.0.1", "::1"}, func(name string) bool {
 				return strings.EqualFold(name, s.host)
 			})
-			hosts = slices.Insert(hosts, 0, s.host) // its own is the first, by which the certificate is listed
+			hosts = slices.Insert(hosts, 0, s.host) // the server's own name comes first, since the certificate is listed by it
 		}
 		if s.line == "" {
 			if name, err := os.Hostname(); err == nil {
@@ -246,7 +246,7 @@ func (o *Options) newRegister() (*register, error) {
 	return r, r.record()
 }
 
-// issueFor issues and records a certificate for init. It returns it, and the revocation list.
+// issueFor issues and records a certificate for init. It returns the certificate and the revocation list.
 func (r *register) issueFor(name string, hosts []string) (text, list string, err error) {
 	text, cert, err := r.ca.issue(name, hosts, r.now, r.now.AddDate(0, 0, certificateDays))
 	if err != nil {
@@ -258,7 +258,7 @@ func (r *register) issueFor(name string, hosts []string) (text, list string, err
 	return text, block(listBlock, r.list.Raw), nil
 }
 
-// writeClient writes the files that a client needs. Its name is the superuser's.
+// writeClient writes the files that a client needs. The client has the superuser's name.
 func (o *Options) writeClient(r *register, servers []server) error {
 	text, _, err := r.issueFor(superuserDefault, nil)
 	if err != nil {
@@ -300,7 +300,7 @@ func writeNew(path, text string, mode os.FileMode) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// at returns where a server will find a file of its folder.
+// at returns the path at which a server will find a file of its folder.
 func (o *Options) at(name string) string {
 	if o.At == "" {
 		return "./" + name

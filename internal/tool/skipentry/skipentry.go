@@ -1,5 +1,5 @@
-// Package skipentry lets an operator decide, on the machine of a stopped server, that the ensemble goes on without a
-// log entry at which servers panic, and take that back (docs/decisions/026-skipped-entries.md).
+// Package skipentry lets an operator decide, on the machine of a stopped server, that the ensemble skips a log entry at
+// which servers panic, and take the decision back (docs/decisions/026-skipped-entries.md).
 package skipentry
 
 import (
@@ -46,7 +46,7 @@ type Decision struct {
 	Out     io.Writer
 }
 
-// Decide stores the decision that the ensemble goes on without the entry.
+// Decide stores the decision to skip the entry.
 func (d *Decision) Decide() error {
 	lock, err := storage.OS{}.Lock(d.LogDir)
 	if err != nil {
@@ -92,7 +92,8 @@ func (d *Decision) Decide() error {
 	return nil
 }
 
-// entry returns the report of the entry to skip; of an entry that the operator names, what is known.
+// entry returns the report of the entry to skip. For an entry that the operator names, the report holds only what is
+// known.
 func (d *Decision) entry() (*storage.Report, error) {
 	if d.Named != nil {
 		cluster, err := storage.ReadIdentity(storage.OS{}, d.LogDir, d.LogDir)
@@ -115,7 +116,7 @@ func (d *Decision) entry() (*storage.Report, error) {
 	return &reports[len(reports)-1], nil
 }
 
-// Withdraw removes the decisions that not all have made.
+// Withdraw removes the decisions that not all members have made.
 func (d *Decision) Withdraw() error {
 	lock, err := storage.OS{}.Lock(d.LogDir)
 	if err != nil {

@@ -34,10 +34,11 @@ const (
 	// What follows is what its log says.
 	waitsFor      = "not serving: it belongs to no ensemble yet, and waits: "
 	stateReadOnly = "read-only: it has no leader"
-	// A server keeps its clients for a while after it has lost its leader.
+	// The state of a server that has lost its leader, and keeps its clients for a while.
 	stateLeaderless = "it has no leader: it answers reads, and writes wait"
 	stateNoAddress  = "its client port is not in the file, and no server that answers has heard of it"
-	// Another server has taken the address, or the server's own configuration names no others.
+	// The state of a standalone server: another server has taken the address, or the server's own configuration names no
+	// others.
 	stateAlone = "it runs standalone, outside this ensemble"
 )
 
@@ -76,16 +77,17 @@ type serverRow struct {
 	znodes  int64 // how many its tree has, -1 if it didn't tell
 	lagText string
 	synced  int     // followers that a leader says are up to date
-	voters  int     // that the server knows of; 0 if it didn't tell
+	voters  int     // number of voters that the server knows; 0 if it didn't tell
 	votes   []int64 // ids of these voters; none if it didn't tell
 	named   []int64 // the voters that the membership in force names
 	staged  []int64 // the voters of a change of membership under way
 	unheard []int64 // the voters from which the leader has not heard since it leads
-	// clients are where servers take clients, as this one has heard, by id: without TLS, and with it.
+	// clients and secureClients hold, by id, the addresses at which servers accept clients without TLS and with it, as
+	// this server has heard.
 	clients, secureClients map[int64]string
-	// foreign are the servers that have told this one that they are of another lineage, and of which.
+	// foreign holds the servers of another lineage, by what they have told this one, with their lineages.
 	foreign map[int64]string
-	sameID  string   // the id of which it knows two servers, and which of them refuses the other
+	sameID  string   // the id of which it knows two servers, and which of the two is refused by whom
 	refuses []string // four-letter words
 	soon    string   // future Trouble
 }
@@ -140,7 +142,7 @@ func (row *serverRow) ask() {
 	}
 }
 
-// byTLS reports whether the server is asked by TLS.
+// byTLS reports whether the server is asked over TLS.
 func (row *serverRow) byTLS() bool { return row.access != nil && row.access.Secure() }
 
 // identify asks a server for its id if only its address is known.
@@ -151,8 +153,8 @@ func (row *serverRow) identify() {
 	}
 }
 
-// serverID asks a server for its id; it is -1 if the server doesn't tell. A server that is alone says 0, and nothing
-// about an ensemble.
+// serverID asks a server for its id, and returns -1 if the server doesn't tell. A standalone server reports 0, and
+// nothing about an ensemble.
 func (row *serverRow) serverID() int64 {
 	text, err := row.word("conf")
 	if err != nil {
@@ -308,8 +310,8 @@ func (row *serverRow) monitor() {
 	}
 }
 
-// told records, from lines of mntr, the servers' client addresses, the servers of another lineage, and ids that two
-// servers have.
+// told records from lines of mntr the servers' client addresses, the servers of another lineage, and ids that two
+// servers share.
 func (row *serverRow) told(text string) {
 	for line := range strings.Lines(text) {
 		switch key, value, _ := strings.Cut(strings.TrimSpace(line), "\t"); key {
@@ -383,10 +385,10 @@ const (
 	memoryWritesRefused   = 95
 )
 
-// diskRefuse is the free space (bytes) from which on no server refuses writes because of it.
+// diskRefuse is the free space (bytes) above which no server refuses writes for lack of space.
 const diskRefuse = 1 << 30
 
-// stalledMs is how long a server's write may be under way, or its loop stand.
+// stalledMs is how long a server's write may be under way, or its loop stand still.
 const stalledMs = 3000
 
 // logWaits is the Trouble of a server whose log has no room.
@@ -403,7 +405,7 @@ func (r *resources) stalled() string {
 	return ""
 }
 
-// trouble returns what the server refuses, and what it will refuse soon; "" means nothing.
+// trouble returns what the server refuses now, and what it will refuse soon; "" means nothing.
 func (r *resources) trouble() (now, soon string) {
 	var all []string
 	if why := r.stalled(); why != "" {
@@ -475,7 +477,7 @@ func number(text string) int64 {
 	return int64(f)
 }
 
-// report asks a word. It returns false without an answer, and records a word that the server refuses.
+// report sends a word. It returns false if there is no answer, and records a word that the server refuses.
 func (row *serverRow) report(word string) (string, bool) {
 	text, err := row.word(word)
 	if err == nil && refused(text) {

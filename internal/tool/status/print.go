@@ -24,11 +24,11 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// columnsMax is the width of the table: text without room in it is printed below.
+// columnsMax is the width of the table. Text that doesn't fit is printed below it.
 const columnsMax = 100
 
-// printTable prints the verdict, a line per server and what to do. It omits columns in
-// which nothing is known, and the versions if all servers have the same.
+// printTable prints the verdict, a line per server, and what to do. It omits columns in which nothing is known, and the
+// versions if all are the same.
 func (o *overview) printTable(w io.Writer, colours bool) error {
 	lines := [][]string{
 		{"ID", "ADDRESS", "ROLE", "EPOCH", "ZXID", "LAG", "CLIENTS", "SESSIONS", "DISK", "VERSION", "STATE"},
@@ -94,7 +94,7 @@ func (o *overview) printTable(w io.Writer, colours bool) error {
 	return err
 }
 
-// oneVersion returns the version that all servers have that told one, "" if they differ or are few.
+// oneVersion returns the version of all servers that have told one, or "" if they differ or are few.
 func (o *overview) oneVersion() (version string) {
 	for _, row := range o.Servers {
 		switch own := row.version(); {
@@ -108,8 +108,8 @@ func (o *overview) oneVersion() (version string) {
 	return version
 }
 
-// longStates takes the states, which are the last column, out of lines that are too wide with them. It returns them by
-// line, folded.
+// longStates removes the state, which is the last column, from lines that are too wide with it. It returns these states
+// by line, folded.
 func longStates(lines [][]string) map[int][]string {
 	last := len(lines[0]) - 1
 	left := 0
@@ -129,7 +129,7 @@ func longStates(lines [][]string) map[int][]string {
 	return notes
 }
 
-// folded breaks a text at spaces into lines of at most width runes, but for longer words.
+// folded breaks a text at spaces into lines of at most width runes. A longer word gets a line of its own.
 func folded(text string, width int) (lines []string) {
 	line := ""
 	for _, word := range strings.Fields(text) {
@@ -141,7 +141,7 @@ func folded(text string, width int) (lines []string) {
 	return append(lines, line)
 }
 
-// known drops the columns that hold nothing but dashes.
+// known drops the columns that hold only dashes.
 func known(lines [][]string) [][]string {
 	kept := make([][]string, len(lines))
 	for column := range lines[0] {

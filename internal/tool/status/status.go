@@ -72,8 +72,8 @@ const (
 	exitUnknown  = 2
 )
 
-// lagPause is how long a server may be behind its leader before it counts: under
-// load every follower is a few changes behind at each instant.
+// lagPause is how long a server may be behind its leader before it counts as behind: under load every follower is a few
+// changes behind at each instant.
 const lagPause = 500 * time.Millisecond
 
 // An overview is the output of zooid status.
@@ -175,7 +175,8 @@ func (o *overview) print(w io.Writer, asJSON, again bool) error {
 	return o.printTable(w, terminal.Colours(w))
 }
 
-// serversToAsk returns a row for each server that the file names, and its configuration; nil if it is none.
+// serversToAsk returns a row for each server that the file names, and the configuration in the file, or nil if the file
+// isn't a configuration.
 func serversToAsk(file string, defs []string) (rows []*serverRow, cfg *config.Config, err error) {
 	switch {
 	case file == "":
@@ -202,7 +203,7 @@ func serversToAsk(file string, defs []string) (rows []*serverRow, cfg *config.Co
 			row.secure = net.JoinHostPort(reachableHost(cfg.Secure.Host, "127.0.0.1"), strconv.Itoa(cfg.Secure.Port))
 		}
 		if lines := cfg.Quorum.Members; row.Address == "" && row.secure == "" && len(lines.Servers) == 1 {
-			// The file myid, which would say that the line is this server's, is missing.
+			// There is no file myid to say which line is this server's.
 			return memberRows(lines, cfg.Client, cfg.Secure, -1), cfg, nil
 		}
 		return []*serverRow{row}, cfg, nil
@@ -248,10 +249,9 @@ func membersFile(file string) (config.Members, error) {
 	return m, err
 }
 
-// memberRows returns a row per member. own and ownSecure are the client addresses that
-// zoo.cfg gives besides the server lines: every server is taken to have their ports,
-// and server self also their hosts. Of several servers on one host, only self can have
-// such a port.
+// memberRows returns a row per member. own and ownSecure are the client addresses that zoo.cfg
+// gives outside of the server lines. memberRows assumes that every server has their ports, and
+// server self also their hosts. If several servers are on one host, only self can have such a port.
 func memberRows(m config.Members, own, ownSecure config.HostPort, self int64) []*serverRow {
 	var rows []*serverRow
 	for _, s := range m.Servers {
@@ -265,7 +265,7 @@ func memberRows(m config.Members, own, ownSecure config.HostPort, self int64) []
 	return rows
 }
 
-// clientAddress returns where a server takes clients, "" if that isn't known.
+// clientAddress returns the address at which a server accepts clients, or "" if it isn't known.
 func clientAddress(s config.Member, line, own config.HostPort, self int64) string {
 	if line.IsZero() && own.Port >= 0 {
 		line.Port = own.Port
@@ -279,8 +279,7 @@ func clientAddress(s config.Member, line, own config.HostPort, self int64) strin
 	return net.JoinHostPort(reachableHost(line.Host, s.Addrs[0].Host), strconv.Itoa(line.Port))
 }
 
-// dropGuesses removes an address that several servers seem to share from all of them
-// but one, self if it is among them.
+// dropGuesses leaves an address that several servers seem to share to only one of them: to self if it is among them.
 func dropGuesses(rows []*serverRow, self int64, at func(*serverRow) *string) {
 	for _, row := range rows {
 		address := *at(row)
@@ -292,8 +291,8 @@ func dropGuesses(rows []*serverRow, self int64, at func(*serverRow) *string) {
 	}
 }
 
-// reach makes the rows use the TLS port where it is known, with the flags for TLS or else the stores of cfg, which may
-// be nil.
+// reach makes the rows use the TLS port if it is known, with the flags for TLS or else the stores of cfg, which may be
+// nil.
 func reach(rows []*serverRow, cfg *config.Config, access *cli.Access) error {
 	needed := slices.ContainsFunc(rows, func(row *serverRow) bool { return row.secure != "" && row.Address == "" })
 	if needed && !access.Secure() && cfg != nil && cfg.TLS.Trust.Location != "" {
@@ -322,8 +321,7 @@ func reachableHost(host, instead string) string {
 	return host
 }
 
-// look asks every server, asks those behind their leader once more after pause, and
-// judges.
+// look asks every server, asks those behind their leader again after pause, and judges.
 func look(rows []*serverRow, cfg *config.Config, pause time.Duration) (*overview, int) {
 	askAll(rows)
 	note := readClients(rows, cfg)
@@ -332,7 +330,7 @@ func look(rows []*serverRow, cfg *config.Config, pause time.Duration) (*overview
 	rows = append(rows, others...)
 	if answered := slices.DeleteFunc(slices.Clone(rows),
 		func(r *serverRow) bool { return r.Role == "" }); len(answered) > 1 && leading(rows) == nil {
-		time.Sleep(pause) // an election may be on its way, or was while a silent server held this up
+		time.Sleep(pause) // an election may be under way, or has been while a silent server held this up
 		askAll(answered)
 	}
 	if lead := leading(rows); lead != nil {
@@ -354,12 +352,12 @@ func look(rows []*serverRow, cfg *config.Config, pause time.Duration) (*overview
 	return o, code
 }
 
-// clientsBytesMax bounds the file in which a server keeps where the others take clients.
+// clientsBytesMax bounds the file in which a server keeps the client addresses of the others.
 const clientsBytesMax = 64 << 10
 
 // readClients takes the servers' client addresses from the data directory of cfg, for the row of the server that runs
-// on it, unless that server has reported them. The server answers, so the file's content is its own: a start and a stop
-// remove the file. note says why the file can't be read.
+// on it, unless that server has reported them. The file isn't left over from an earlier run, because a start and a stop
+// remove it. note says why the file can't be read.
 func readClients(rows []*serverRow, cfg *config.Config) (note string) {
 	if cfg == nil || !cfg.Quorum.Distributed {
 		return ""
@@ -385,8 +383,8 @@ func readClients(rows []*serverRow, cfg *config.Config) (note string) {
 		file, withoutPath(err))
 }
 
-// joinsNone says what to do if the server of cfg answers, doesn't serve, and its directories hold nothing: it belongs
-// to no ensemble yet.
+// joinsNone says what to do if the server of cfg belongs to no ensemble yet: it answers and doesn't serve, and its
+// directories hold nothing.
 func joinsNone(rows []*serverRow, cfg *config.Config) string {
 	if cfg == nil || !cfg.Quorum.Distributed {
 		return ""
@@ -405,8 +403,8 @@ func joinsNone(rows []*serverRow, cfg *config.Config) string {
 	return fmt.Sprintf("%s belongs to no ensemble yet; %s%s", rows[i].name(), log, cfg.LetIn())
 }
 
-// isNew reports whether a data directory can be read and has nothing of a server's data (package storage, which this
-// one can't use on all systems), or isn't there.
+// isNew reports whether a data directory doesn't exist, or can be read and holds no data of a server. It can't use
+// package storage, which this package can't import on all systems.
 func isNew(dir string) bool {
 	list, err := os.ReadDir(dir)
 	return (err == nil || errors.Is(err, fs.ErrNotExist)) && !slices.ContainsFunc(list, func(f fs.DirEntry) bool {
@@ -423,8 +421,8 @@ func withoutPath(err error) error {
 	return err
 }
 
-// unnamed returns a row for each voter that a server tells of, with where it takes clients, and that is in none of the
-// rows. While a server without an id gives no answer, it may be any of them, so there are none.
+// unnamed returns a row for each voter that no row names, but that a server has reported with its client address. It
+// returns none while a server without a known id doesn't answer: that server may be any of them.
 func unnamed(rows []*serverRow) (more []*serverRow) {
 	if slices.ContainsFunc(rows, func(r *serverRow) bool { return r.ID == unknownID }) {
 		return nil
@@ -441,8 +439,8 @@ func unnamed(rows []*serverRow) (more []*serverRow) {
 	return more
 }
 
-// learnAddresses takes the addresses of servers that couldn't be asked from those that could, and returns the servers
-// with new ones.
+// learnAddresses takes the addresses of servers that couldn't be asked from the reports of those that could. It returns
+// the servers with new addresses.
 func learnAddresses(rows []*serverRow) (found []*serverRow) {
 	for _, row := range rows {
 		if row.State == stateNoAddress && slices.ContainsFunc(rows, row.learn) {
@@ -452,13 +450,13 @@ func learnAddresses(rows []*serverRow) (found []*serverRow) {
 	return found
 }
 
-// learn takes the server's address from another server's report, and reports whether there is one.
+// learn takes the server's address from another server's report. It reports whether the server now has a new one.
 func (row *serverRow) learn(from *serverRow) bool {
 	told := from.clients[row.ID]
 	if secure := from.secureClients[row.ID]; secure != "" && (row.byTLS() || told == "") {
 		told, row.needsTLS = secure, !row.byTLS()
 	}
-	// A server that listens on its own loopback alone can be asked on its machine alone.
+	// A server that listens only on its own loopback can be asked only on its machine.
 	if told == "" || loopback(told) && !loopback(from.Address) {
 		return false
 	}
@@ -480,8 +478,8 @@ func askAll(rows []*serverRow) {
 	wg.Wait()
 }
 
-// leading returns the leader of the highest epoch, or nil. A leader that was cut off
-// may not have noticed yet, so there may be several.
+// leading returns the leader of the highest epoch, or nil. There may be several leaders, since one that was cut off may
+// not have noticed yet.
 func leading(rows []*serverRow) (best *serverRow) {
 	for _, row := range rows {
 		if row.Role == "leader" && (best == nil || row.Epoch > best.Epoch) {
@@ -503,7 +501,7 @@ func markLag(rows []*serverRow, zxid int64) (behind []*serverRow) {
 		case row.zxid >= zxid:
 			continue
 		case row.Epoch != epoch:
-			// How many changes there were in the epochs between is unknown.
+			// The number of changes in the epochs between is unknown.
 			row.Lag, row.lagText = nil, fmt.Sprintf("%d epoch", epoch-row.Epoch)
 		default:
 			lag = zxid - row.zxid
@@ -563,8 +561,7 @@ func (o *overview) judge(alone bool) int {
 	if o.Voters == nil && lead != nil && lead.voters > 0 && lead.voters < voters { // some follow without a vote
 		guests = fmt.Sprintf("%d voters are named here, and the leader counts %d: reconfig -add gives a server its vote",
 			voters, lead.voters)
-		// Followers are in step except while an entry is on its way, so the servers that serve count too, less the
-		// guests.
+		// Followers are in step except while an entry is on its way, so the servers that serve count too, without the guests.
 		serving = min(max(serving-(voters-lead.voters), lead.synced+1), lead.voters)
 		voters = lead.voters
 	}
@@ -673,7 +670,7 @@ func (o *overview) membership(lead *serverRow, alone bool) {
 	}
 }
 
-// beside returns the state of a server next to the leader, which is nil if there is none. unasked is how many voters
+// beside returns the state of a server in relation to lead, the leader, which may be nil. unasked is how many voters
 // couldn't be asked.
 func (row *serverRow) beside(lead *serverRow, alone bool, unasked int) string {
 	serves := row.State == stateOK || row.State == stateLagging
@@ -704,8 +701,8 @@ func (row *serverRow) aside() string {
 	return state + ": if that data is the ensemble's, stop it, give it the server lines, and start it; else set it aside there (zooid recover -set-aside), and start it with the lines"
 }
 
-// otherLineage is the state of a server of these server lines that belongs to another ensemble. holds and here say how
-// much the other ensemble's tree has, and this one's; they may be "".
+// otherLineage returns the state of a server of these server lines that belongs to another ensemble. holds and here
+// describe the size of the other ensemble's tree and of this one's; they may be "".
 func otherLineage(lineage, holds, here string) string {
 	both := ""
 	if holds != "" && here != "" {
@@ -715,7 +712,7 @@ func otherLineage(lineage, holds, here string) string {
 		lineage, both)
 }
 
-// holds says how much a server's tree has, "" if it didn't tell.
+// holds describes the size of a server's tree; it returns "" if the server didn't tell.
 func (row *serverRow) holds() string {
 	if row.znodes < 0 || row.Zxid == "" {
 		return ""
@@ -723,12 +720,12 @@ func (row *serverRow) holds() string {
 	return fmt.Sprintf("%d znodes up to zxid %s", row.znodes, row.Zxid)
 }
 
-// foreign marks the servers that don't tell here to which ensemble they belong, and have told a server of this one that
-// it is another.
+// foreign marks the servers that haven't told their ensemble here, but have told a server of this ensemble that they
+// belong to another one.
 func (o *overview) foreign(lead *serverRow) {
 	for _, teller := range o.Servers {
 		if lead != nil && lead.Lineage != "" && teller.Lineage != "" && teller.Lineage != lead.Lineage {
-			continue // to it, those of the leader's lineage are the others
+			continue // its report of foreign servers means those of the leader's lineage
 		}
 		for _, row := range o.Servers {
 			if lineage, told := teller.foreign[row.ID]; told && row.Lineage == "" {
@@ -738,7 +735,7 @@ func (o *overview) foreign(lead *serverRow) {
 	}
 }
 
-// votersNotAsked says which servers vote that the file doesn't name.
+// votersNotAsked names the voters that the file doesn't name.
 func (o *overview) votersNotAsked() (hints []string) {
 	for _, id := range o.Voters {
 		if !slices.ContainsFunc(o.Servers, func(r *serverRow) bool { return r.ID == id || r.ID == unknownID }) {
@@ -749,9 +746,8 @@ func (o *overview) votersNotAsked() (hints []string) {
 	return hints
 }
 
-// unaskedVoters counts the voters that may well serve and were not asked, or gave no
-// useful answer: those without a known address, and those that a server has named
-// besides the ones given.
+// unaskedVoters counts the voters that may serve and were not asked, or gave no useful answer:
+// those without a known address, and those that only a server has named.
 func unaskedVoters(rows []*serverRow) (n int) {
 	voters, known := 0, 0
 	for _, row := range rows {

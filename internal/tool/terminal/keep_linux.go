@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// KeepOutput makes an interrupt leave alone what was written to the terminal, until
-// restore is called. By default Ctrl-C discards what the terminal has not yet taken, and
-// Linux then doesn't wake a process that waits to write more: a shell that catches the
-// interrupt in the middle of a long listing would wait forever.
+// KeepOutput keeps an interrupt from discarding output, until restore is called. By default Ctrl-C
+// discards output that the terminal has not yet taken, and Linux then doesn't wake a process that
+// waits to write more: a shell that catches the interrupt in the middle of a long listing would
+// wait forever.
 func KeepOutput(w any) (restore func()) {
 	nothing := func() {}
 	f, ok := w.(*os.File)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ProgressEvery is the time between two changes of a Progress, seldom enough to cost nothing.
+// ProgressEvery is the time between two changes of a Progress, long enough that they cost nothing.
 const ProgressEvery = 200 * time.Millisecond
 
 // A Progress is a line on a terminal that shows how far the work is. Without a terminal it

@@ -8,10 +8,10 @@ import (
 // Cleared is the text that clears a terminal before a new display.
 const Cleared = "\x1b[H\x1b[2J"
 
-// Is reports whether w is a terminal; elsewhere than on Unix also whether it is another character device.
+// Is reports whether w is a terminal. On systems other than Unix it is also true for other character devices.
 func Is(w any) bool { return Columns(w) >= 0 }
 
-// fileOf returns the file that w is, or that it wraps; nil if it is none.
+// fileOf returns the file that w is or wraps, or nil.
 func fileOf(w any) *os.File {
 	if around, ok := w.(interface{ Unwrap() io.Writer }); ok {
 		w = around.Unwrap()

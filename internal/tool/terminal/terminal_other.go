@@ -17,6 +17,5 @@ func Columns(w any) int {
 	return 0
 }
 
-// Redraw does nothing: the line editor can't be told here, and its line comes back with
-// the next key.
+// Redraw does nothing: the line editor can't be notified on this system. Its line comes back with the next key.
 func Redraw() {}

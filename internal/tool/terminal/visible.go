@@ -1,5 +1,5 @@
-// Package terminal is what programs know about their output: whether it is a terminal,
-// its width, and which text could control it or deceive its reader.
+// Package terminal tells programs about their output: whether it is a terminal, its width, and which text could control
+// it or deceive its reader.
 package terminal
 
 import (
@@ -33,9 +33,9 @@ func OneLine(text string) string {
 	}, text)
 }
 
-// Steers reports whether r is a control character, ends a line, or is a Unicode format
-// character: direction marks, tags, characters that take no space. Two of those are
-// exempt, which join letters and emoji in honest text.
+// Steers reports whether r is a control character, ends a line, or is a Unicode format character:
+// direction marks, tags, characters that take no space. Two that join letters and emoji in honest
+// text are exempt.
 func Steers(r rune) bool {
 	const joiner, nonJoiner = '\u200d', '\u200c'
 	return r != joiner && r != nonJoiner && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)

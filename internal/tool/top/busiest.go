@@ -47,7 +47,7 @@ func askBusiest(ctx context.Context, admin Admin, keys int64) (*busiest, error) 
 	return &b, nil
 }
 
-// print prints an answer, by requests or by bytes; below says that something stands above it.
+// print prints an answer, by requests or by bytes. below says that other output is above it.
 func (b *busiest) print(out *screen.Output, byBytes, below bool) {
 	if out.JSON {
 		out.Value(b.text)

@@ -38,7 +38,7 @@ type Flags struct {
 	Bytes    bool          // by bytes a second, not by requests
 }
 
-// Check returns an error if a flag has a value that it can't have.
+// Check returns an error if a flag has an invalid value.
 func (f *Flags) Check() error {
 	switch {
 	case f.Keys < 1 || f.Keys > KeysMax:
@@ -51,7 +51,7 @@ func (f *Flags) Check() error {
 	return nil
 }
 
-// Whom says whom to ask: Servers by their client ports, or one server by its admin server. Either may be missing.
+// Whom says whom to ask: Servers, at their client ports, and one server, at its admin server. Either may be missing.
 type Whom struct {
 	Servers []string // addresses of client ports
 	Word    func(ctx context.Context, server, word string) (string, error)

@@ -20,8 +20,8 @@ type transaction struct {
 	Deleted    []string    `json:"deleted,omitempty"`    // ephemeral znodes deleted with a session
 	Entry      uint64      `json:"entry"`                // the log entry, which may have many transactions
 	Term       uint64      `json:"term"`
-	// Committed is false if the log doesn't say that a majority has the entry: either it doesn't, or the server stopped
-	// before it logged that.
+	// Committed is false if the log doesn't say that a majority has the entry: either no majority has it, or the server
+	// stopped before it logged that.
 	Committed bool `json:"committed"`
 }
 
@@ -125,7 +125,7 @@ func (o *operation) create(c *jute.CreateRequest, ttl int64, data bool) {
 	o.holds(c.Data, data)
 }
 
-// holds sets the data of a request, or only their size.
+// holds sets the data of a request, or only the size if data is false.
 func (o *operation) holds(b []byte, data bool) {
 	n := len(b)
 	o.Bytes = &n

@@ -12,8 +12,8 @@ import (
 )
 
 // Newest returns the state after the last entry of a log, with which a standalone server would start. unconfirmed is
-// the number of entries that the log doesn't mark as committed; an ensemble may have replaced them by others. Nothing
-// is changed or locked, so a server may be running; then the state is one of a moment during or after the call.
+// the number of entries that the log doesn't mark as committed; an ensemble may have replaced them by others. Newest
+// changes and locks nothing, so a server may be running; then the state is that of some moment during the call.
 func Newest(o Options) (t *tree.Tree, unconfirmed int, err error) {
 	var notes bytes.Buffer
 	o.From, o.To, o.JSON, o.Data = math.MaxInt64, 0, false, false // starts from the newest snapshot

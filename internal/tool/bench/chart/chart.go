@@ -1,4 +1,4 @@
-// Package chart draws the table of docs/performance.md: how many times as fast, or as small, one server is as the
+// Package chart draws the table of docs/performance.md: by which factor one server is faster, or smaller, than the
 // other.
 package chart
 

@@ -27,7 +27,7 @@ type Facts struct {
 	Commit    string `json:"commit,omitempty"`
 }
 
-// askMax bounds the run of another program that reports a fact.
+// askMax bounds how long another program that reports a fact may run.
 const askMax = 5 * time.Second
 
 // Describe collects the facts. dir is where data directories are created; "" is the system's temporary directory.

@@ -155,7 +155,7 @@ func (m *member) signal(sig syscall.Signal) {
 	}
 }
 
-// end waits for the member, to which a signal was sent. It kills the member if it doesn't end.
+// end waits for the member to end after a signal, and kills it if it doesn't.
 func (m *member) end() {
 	if m.cmd == nil {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// Limited adds details to an error which says that writes, sent by c as one request, exceed a limit: which write,
-// which limit, and where that is set. Servers tell none of these. c must have no chroot, as limits lie outside it.
+// Limited adds details to an error which says that writes, sent by c as one request, exceed a limit: which write, which
+// limit, and where the limit is set. Servers don't tell these. c must have no chroot, since limits lie outside it.
 func Limited(ctx context.Context, c *zk.Client, err error, writes ...zk.MultiOp) error {
 	e, ok := errors.AsType[*zk.Error](err)
 	if !ok || !errors.Is(err, zk.ErrQuotaExceeded) {
@@ -32,7 +32,8 @@ func Limited(ctx context.Context, c *zk.Client, err error, writes ...zk.MultiOp)
 	return &zk.Error{Op: last.Op.String(), Path: last.Path, Server: e.Server, Err: zk.ErrQuotaExceeded}
 }
 
-// limitsOf returns the limits that znodes set for a path, and the path they are set on: the longest that has any.
+// limitsOf returns the limits that apply to a path, and the path on which they are set: the longest ancestor with
+// limits, or the path itself.
 func limitsOf(ctx context.Context, c *zk.Client, path string) (of string, set limit.Set, err error) {
 	for ; ; path = subtree.Parent(path) {
 		data, _, err := c.Get(ctx, limit.Place{Scope: limit.Path, Path: path}.Znode())

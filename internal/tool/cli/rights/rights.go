@@ -145,7 +145,7 @@ func Unsure(acl []zk.ACL, want zk.Perm, ids []zk.ID) *zk.ACL {
 	return nil
 }
 
-// Decides says which entry of the ACL of the znode of grants a permission, and whether one does.
+// Decides says which entry of an ACL grants a permission, or that none does. The ACL is that of the znode called of.
 func Decides(of string, acl []zk.ACL, want zk.Perm, ids []zk.ID) (by string, allowed bool) {
 	if slices.ContainsFunc(ids, func(id zk.ID) bool { return id.Scheme == "super" }) {
 		return "being a superuser's", true

@@ -63,8 +63,8 @@ func (b belowLine) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Flush writes out the results so far, and returns the first error that writing any of
-// them had: what wasn't printed wasn't done.
+// Flush writes out the results so far, and returns the first error in writing any of them: a command whose results
+// weren't printed has failed.
 func (o *Output) Flush() error {
 	o.W.Flush() // belowLine keeps its error
 	if o.failed == nil {
@@ -103,7 +103,7 @@ func (o *Output) Printf(format string, v ...any) {
 	fmt.Fprintf(o.W, format, v...)
 }
 
-// Errf is Printf for messages and errors, which have a stream of their own.
+// Errf is Printf for messages and errors, which have a separate stream.
 func (o *Output) Errf(format string, v ...any) {
 	if o.ErrTerm {
 		v = o.cleaned(v)
