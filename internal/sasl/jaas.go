@@ -40,7 +40,7 @@ type Option struct{ Name, Value string }
 func ParseLogin(file string, text []byte) ([]Section, error) {
 	p := loginParser{lex: lexer{file: file, text: text, line: 1}}
 	if len(text) > LoginBytesMax {
-		return nil, fmt.Errorf("read the login file %s: it has %d bytes, at most %d are taken; does java.security.auth.login.config name the right file?",
+		return nil, fmt.Errorf("read the login file %s: it has %d bytes, at most %d are accepted; does java.security.auth.login.config name the right file?",
 			file, len(text), LoginBytesMax)
 	}
 	var sections []Section
