@@ -79,7 +79,8 @@ type Identities struct {
 	// Super makes the client a superuser, which ACLs don't restrict.
 	Super bool
 	// Expires is when the identities expire by this server's clock; the zero value means never. The connection is
-	// closed then, unless the client has proved the same identities by a credential that lasts longer.
+	// closed then, unless the client has proved the same identities by a credential that lasts longer. Until then the
+	// decision holds: the server doesn't ask the provider again.
 	Expires time.Time
 }
 
@@ -97,7 +98,10 @@ var (
 )
 
 // Register makes a provider available under the name that authProvider.N gives in zoo.cfg, such as that of the Java
-// class it replaces. It panics if the name is empty or already registered.
+// class it replaces. It panics if the name is empty or already registered. The server calls open when it starts, once
+// for each authProvider.N with the name. It passes no settings, so the provider reads its own, for example from a file
+// or the environment. open can't return an error: a provider without usable settings can refuse every credential, or
+// panic, so that the server doesn't start.
 func Register(name string, open func() Provider) {
 	mu.Lock()
 	defer mu.Unlock()

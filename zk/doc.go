@@ -62,6 +62,11 @@
 //	zk.MaybeApplied(err)              a write without a reply
 //	zk.SessionLost(err)               the session has ended: open a new client
 //
+// Reads are answered by the server that the client is connected to. They see every acknowledged write of this client,
+// but may miss recent writes of others; after [Client.Sync] they see all that were acknowledged before it. A client
+// never reads an older state than it has read before, even if it reconnects to another server.
+// [github.com/zooid-project/zooid/jute.CheckPath] says which paths are valid.
+//
 // [Client.CreateAll] makes a znode and its missing parents, [Client.EnsurePath] makes a whole path, and
 // [Client.DeleteAll] deletes a tree.
 //

@@ -18,10 +18,10 @@ var (
 )
 
 // An Error says which operation failed, on which path, at which server and why. Err is a Code if a server refused the
-// request or the connection was lost. If the call's context ended, Err is the context's error. If an argument is
-// invalid, the request wasn't sent, and Err wraps a *jute.PathError, ErrBadArguments or ErrInvalidACL. Err can also be
-// ErrClosed, ErrRequestTooLarge or ErrReplyTooLarge. If the server refused an operation of a Multi, Err is a
-// *MultiError.
+// request or the connection was lost. If the call's context ended, Err is the context's Err, not its cause. If an
+// argument is invalid, the request wasn't sent, and Err wraps a *jute.PathError, ErrBadArguments or ErrInvalidACL. Err
+// can also be ErrClosed, ErrRequestTooLarge or ErrReplyTooLarge. If the server refused an operation of a Multi, Err is
+// a *MultiError.
 type Error struct {
 	Op     string // ZooKeeper's name of the operation, such as "getData"
 	Path   string // as the caller gave it; the scheme for AddAuth; "" if the operation has no path

@@ -45,9 +45,10 @@ type Options struct {
 	SessionTimeout time.Duration
 
 	// Resume continues an existing session, which Client.Session or Client.Detach returned, instead of opening one. If its
-	// ID is 0, the client opens a session. Watches of the earlier client aren't continued. If the server no longer knows
-	// the session, the client ends with ErrSessionExpired. The earlier client must have ended, by Detach or with its
-	// process: two clients with one session take it from each other again and again.
+	// ID is 0, the client opens a session. Watches and credentials of the earlier client aren't continued: set Auth or
+	// SASL again. If the server no longer knows the session, the client ends with ErrSessionExpired. The earlier client
+	// must have ended, by Detach or with its process: two clients with one session take it from each other again and
+	// again.
 	Resume Session
 
 	// Auth are the credentials that the client sends on each connection before any request; see DigestAuth. If a server
@@ -141,7 +142,8 @@ func (a Auth) GoString() string { return fmt.Sprintf("zk.Auth{%q, hidden}", a.Sc
 // LogValue hides the credentials from logs.
 func (a Auth) LogValue() slog.Value { return slog.StringValue(a.String()) }
 
-// A Session identifies a session to servers. It is a secret: anyone who has it can take over the session.
+// A Session identifies a session to servers. It is a secret: anyone who has it can take over the session. A program may
+// store its fields and give them to another process, whose client continues the session by Options.Resume.
 type Session struct {
 	ID      int64
 	Passwd  []byte

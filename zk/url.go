@@ -81,7 +81,7 @@ func ParseURL(text string) (connect string, opt Options, err error) {
 	}
 	switch {
 	case len(text) > urlBytesMax:
-		return fail("it has %d bytes; at most %d are taken", len(text), urlBytesMax)
+		return fail("it has %d bytes; at most %d are accepted", len(text), urlBytesMax)
 	case strings.Contains(text, "@"): // first, since a password may contain anything
 		return fail("no user or password belongs in it; see Options.Auth and Options.SASL (any other @ is written %%40)")
 	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }):

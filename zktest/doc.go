@@ -12,7 +12,8 @@
 // The servers are Zooid's own. They listen on loopback ports that the kernel chooses, and their data directories are
 // removed with the test. Clients reach each server through a TCP proxy, whose address stays the same when the server
 // restarts. [NewProxy] puts a proxy in front of any other server. [Serve] runs servers outside of a test. TTL znodes
-// and all four-letter words are enabled, and Reconfig is disabled.
+// and all four-letter words are enabled. Reconfig and TLS are not. Several ensembles may run at once, in parallel tests
+// too.
 //
 // Servers run on Linux and macOS. On other systems the package has only [NewProxy] and [Expire].
 package zktest

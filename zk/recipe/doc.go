@@ -80,7 +80,7 @@
 //
 // Directories are created as needed, as containers, which the server removes once they have been used and are empty.
 // Those of queues are persistent, so that the numbers of items never restart. The ledgers of a Queue, Value or Counter
-// are in a directory beside it, whose name ends with "-ledgers". That of a Barrier is in the barrier's parent, for the
+// are in a directory next to it, whose name ends with "-ledgers". That of a Barrier is in the barrier's parent, for the
 // time of a call.
 //
 // # Reading
