@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
@@ -80,6 +81,23 @@ func (l *life) twist(entries []quorum.Entry) []quorum.Entry {
 		return entries
 	}
 	return entries
+}
+
+// inherit records whether a server that loads a snapshot takes over the state of one that has diverged. A diverged
+// server may be elected before the log tells the others.
+func (l *life) inherit(meta *storage.Meta) {
+	g := &l.w.ledger
+	if meta.Index > uint64(len(g.entries)) || l.s.cluster != l.w.descent.lineage {
+		return
+	}
+	if e := &g.entries[meta.Index-1]; !e.known || e.digest == meta.Digest {
+		return
+	}
+	for _, s := range l.w.servers {
+		if s.diverged {
+			l.s.diverged, l.s.twistedAt = true, s.twistedAt
+		}
+	}
 }
 
 // gaveUp handles a server that stopped because replicas differ, and reports whether it

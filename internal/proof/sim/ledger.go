@@ -470,6 +470,7 @@ func (m *watched) Load(meta storage.Meta, snap *storage.Snapshot) (restore func(
 	return func() {
 		m.l.w.stats.Installs++
 		m.l.s.promise.commit = max(m.l.s.promise.commit, meta.Index)
+		m.l.inherit(&meta)
 		become()
 	}, nil
 }
