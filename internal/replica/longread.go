@@ -181,6 +181,11 @@ func (r *Replica) readMore(c *Client) time.Duration {
 		c.steps.promised = 0
 	}
 	defer c.noteOutput()
+	defer func() {
+		if len(c.out.frames) > 0 {
+			r.freshness.withhold(c, held) // the read may have begun long ago
+		}
+	}()
 	for work := 0; work < readWorkMax && c.canAnswer(); {
 		if c.out.full() {
 			return 0 // continue when that is written

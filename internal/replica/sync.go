@@ -120,8 +120,8 @@ func (r *Replica) letGo(c *Client) {
 func (r *Replica) Synced(ticket uint64) {
 	ready := r.syncs.done(ticket)
 	connects := 0
-	now := r.now()
 	r.mu.RLock()
+	now := r.now() // an Apply may have had it for long
 	for _, w := range ready {
 		if w.connect {
 			connects++
@@ -151,6 +151,7 @@ func (r *Replica) syncReady(w syncWait, now int64) {
 		}
 	}
 	r.drain(c, now)
+	r.freshness.withhold(c, now) // the answer may come late: this process may have been suspended
 	r.letGo(c)
 	if len(c.out.frames) > 0 || c.closing || c.steps.due {
 		c.queued()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -18,7 +19,8 @@ import (
 // that, it
 //
 //  1. takes no request of the session, a ping included (ErrNotUpToDate),
-//  2. holds back the answers to the session's writes, which a delayed or long Apply may bring,
+//  2. holds back the answers to the session's writes, syncs and long reads, which a delayed or long Apply
+//     or step may bring,
 //  3. closes the connection when half of the timeout has passed: the client has the other half to
 //     find a working server. For the same reason it accepts no new clients, and closes those
 //     whose connect requests wait.
@@ -48,7 +50,10 @@ type freshness struct {
 	at        atomic.Int64 // now (ns): everything acknowledged before it is applied
 	letGoAt   atomic.Int64 // now (ns) when clients were last let go, 0 for never
 	withholds atomic.Bool  // withheld is not empty
-	withheld  []*Client    // clients whose output is held back; guarded by state.mu
+	// withheld are the clients whose output is held back. Guarded by state.mu; who holds that for reading only, also holds
+	// withholding.
+	withheld    []*Client
+	withholding sync.Mutex
 }
 
 // Moment implements quorum.StateMachine.
@@ -104,18 +109,20 @@ func (f *freshness) mayBeOutdated(now int64) bool {
 	return !f.alone && now-f.at.Load() > boundMinMs*1e6
 }
 
-// outdated reports whether c's session may have ended longer ago than its bound. mu is held.
+// outdated reports whether c's session may have ended longer ago than its bound. mu is held at least for reading.
 func (f *freshness) outdated(c *Client, now int64) bool {
 	return f.mayBeOutdated(now) && f.age(c, now) > upToDateBound(c.timeout) && !c.readOnly &&
 		c.session != 0 && f.locals.sessions[c.session] == nil
 }
 
-// withhold holds c's output back if its session may be over; mu and c.mu are held.
+// withhold holds c's output back if its session may be over. c.mu is held, and mu at least for reading.
 func (f *freshness) withhold(c *Client, now int64) {
 	if c.out.withheld || !f.outdated(c, now) {
 		return
 	}
 	c.out.withheld = true
+	f.withholding.Lock()
+	defer f.withholding.Unlock()
 	f.withheld = append(f.withheld, c)
 	f.withholds.Store(true)
 }

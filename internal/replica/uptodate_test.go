@@ -2,6 +2,7 @@ package replica
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/expiry"
@@ -138,6 +139,66 @@ func TestAnswersAreKeptBack(t *testing.T) {
 			t.Error("nobody writes the answer of a server that is up to date again")
 		}
 		s.want(c, 1, true)
+	}
+}
+
+// TestLateAnswersAreKeptBack lets a server that was suspended answer what it took before: a sync and the read behind it,
+// or the rest of a long read. The answers go out once the server is up to date again, and never if the connection is
+// closed before.
+func TestLateAnswersAreKeptBack(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		what    string
+		replies int
+		asks    func(s *localStage, c *Client)
+		answers func(s *localStage, c *Client)
+	}{
+		{"sync", 2, func(s *localStage, c *Client) {
+			raw := pipeline{}
+			in := raw.request(nil, jute.OpSync, func(b []byte) []byte { return jute.AppendString(b, "/") })
+			s.receive(c, raw.request(in, jute.OpExists, reading("/", false)))
+		}, func(s *localStage, _ *Client) { s.r.Synced(s.r.Syncs()) }},
+		{"long read", 1, func(s *localStage, c *Client) {
+			raw := pipeline{}
+			s.receive(c, raw.request(nil, jute.OpMultiRead, func(b []byte) []byte {
+				return jute.AppendMulti(b, slices.Repeat([]jute.MultiOp{{Op: jute.OpGetData, Path: "/"}}, 3000))
+			}))
+			s.r.readMore(c) // finds out how much memory the reply takes
+		}, func(s *localStage, c *Client) {
+			for c.steps.due {
+				s.r.readMore(c)
+			}
+		}},
+	} {
+		for _, ends := range []bool{false, true} {
+			s := newStage(t, Options{})
+			client := s.client(nil)
+			s.apply(s.forward()...)
+			s.want(client, 1, true)
+			client.TakeOutput(nil) // the flusher finds nothing left
+			s.asOf(0)
+			c.asks(s, client)
+			client.out.flushing = false // the flusher waits, too
+			if len(client.out.frames) > 0 {
+				t.Fatalf("%s: it is answered at once", c.what)
+			}
+			s.now += 4_000
+			c.answers(s, client)
+			if begun, _ := client.BeginFlush(); begun || client.out.flushing || len(client.out.frames) == 0 {
+				t.Errorf("%s: an answer that may come after the session's end is written, or there is none: %d bytes", c.what,
+					len(client.out.frames))
+			}
+			if ends {
+				s.r.freshness.LetOutdatedGo((s.now + 2_000) * 1e6)
+				s.want(client, 0, false)
+				continue
+			}
+			s.asOf(10)
+			if !client.out.flushing {
+				t.Errorf("%s: nobody writes the answer of a server that is up to date again", c.what)
+			}
+			s.want(client, c.replies, true)
+		}
 	}
 }
 
