@@ -172,3 +172,11 @@ func TestOnePlaceToPrint(t *testing.T) {
 		})
 	}
 }
+
+// TestTopClearsTerminal holds top to its own code, which a terminal must get unchanged.
+func TestTopClearsTerminal(t *testing.T) {
+	v := atScreen(t, startZooid(t))
+	if out := v.run(t, "top -n 2 -i 1ms"); strings.Count(out, terminal.Cleared) != 2 {
+		t.Errorf("top printed %q, want the screen cleared before each of two rounds", out)
+	}
+}

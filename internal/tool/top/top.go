@@ -109,7 +109,7 @@ func (f *Flags) round(ctx context.Context, out *screen.Output, whom *Whom, last 
 		}
 	}
 	if out.Terminal && again && !out.JSON {
-		out.Printf("%s", terminal.Cleared)
+		out.Printf(terminal.Cleared)
 	}
 	if err := printServers(out, rows, last); err != nil {
 		failed = err
