@@ -64,6 +64,9 @@ func digestOf(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "zooid digest:", runbook.Text(err))
 		return 2
 	}
-	fmt.Fprintln(stdout, text)
+	if _, err := fmt.Fprintln(stdout, text); err != nil {
+		fmt.Fprintln(stderr, "zooid digest: print the digest:", err)
+		return 1
+	}
 	return 0
 }

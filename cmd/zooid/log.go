@@ -92,15 +92,15 @@ func runLog(args []string, stdout, stderr io.Writer) int {
 	default:
 		err = txnlog.Show(out, o)
 	}
-	if failed := out.Flush(); err == nil && failed != nil {
-		err = fmt.Errorf("write the list: %w", failed)
+	if failed := out.Flush(); failed != nil && (err == nil || errors.Is(err, failed)) {
+		fmt.Fprintln(stderr, "zooid log: write the list:", failed)
+		return 1
 	}
 	if err == nil {
 		return 0
 	}
 	fmt.Fprintln(stderr, "zooid log:", errorText(err))
-	if damage, missing := (*storage.DamageError)(nil), (*storage.MissingError)(nil); errors.As(err, &damage) ||
-		errors.As(err, &missing) {
+	if is[*storage.DamageError](err) || is[*storage.MissingError](err) {
 		return exitDamaged
 	}
 	return 1

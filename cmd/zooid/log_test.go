@@ -57,3 +57,31 @@ func TestLogExitCodes(t *testing.T) {
 	want(4, "damaged at offset 0", "-files", dir)
 	want(4, "nothing was changed", "-repair", dir)
 }
+
+// TestOutputToFullDisk: where the output goes is at fault, not the data directory, which has room.
+func TestOutputToFullDisk(t *testing.T) {
+	t.Parallel()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	dir := t.TempDir()
+	d, err := storage.Open(storage.Options{Dir: dir, ClusterID: 1, SegmentSize: 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for says, args := range map[string][]string{ // any order: each case stands alone
+		"zooid log: write the list: ":      {"log", "-files", dir},
+		"zooid digest: print the digest: ": {"digest", "a:b"},
+	} {
+		var said bytes.Buffer
+		if code := run(args, full, &said); code != 1 || !strings.HasPrefix(said.String(), says) ||
+			strings.Contains(said.String(), "ZD-") {
+			t.Errorf("zooid %q: exit %d, %s; want 1 and %q", args, code, said.String(), says)
+		}
+	}
+}
