@@ -1,10 +1,12 @@
 package keystore
 
 import (
+	"bytes"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -13,11 +15,11 @@ import (
 func parsePEM(data []byte, password string) (contents, error) {
 	var certs []*x509.Certificate
 	var keys []any
-	for {
-		var block *pem.Block
-		if block, data = pem.Decode(data); block == nil {
-			break
-		}
+	blocks, err := pemBlocks(data)
+	if err != nil {
+		return contents{}, err
+	}
+	for _, block := range blocks {
 		switch {
 		case block.Type == "CERTIFICATE" || block.Type == "X509 CERTIFICATE" || block.Type == "TRUSTED CERTIFICATE":
 			cert, err := x509.ParseCertificate(block.Bytes)
@@ -44,6 +46,26 @@ func parsePEM(data []byte, password string) (contents, error) {
 		return contents{}, errors.New("it holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)")
 	}
 	return contents{trusted: certs}, nil
+}
+
+// pemBegin matches the line that begins a block, unless the line is a comment. The line may contain other text, such as
+// the end of the previous block in files that were joined without a line break.
+var pemBegin = regexp.MustCompile(`(?m)^[^#\n]*-----BEGIN `)
+
+// pemBlocks returns the blocks of a PEM file. pem.Decode alone skips blocks that it can't decode: while a file is being
+// written, it returns the blocks that are already there, as if the others had been removed.
+func pemBlocks(data []byte) (blocks []*pem.Block, err error) {
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		blocks = append(blocks, block)
+	}
+	if bytes.Count(data, []byte("-----BEGIN ")) == len(blocks) {
+		return blocks, nil
+	}
+	if begun := len(pemBegin.FindAllIndex(data, -1)); begun > len(blocks) {
+		return nil, fmt.Errorf("%d of its %d PEM blocks can't be decoded: the file is damaged, cut short or still being written",
+			begun-len(blocks), begun)
+	}
+	return blocks, nil
 }
 
 // pemKey parses one private key.

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/asn1"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -410,16 +409,20 @@ func readLists(file string) (lists []*x509.RevocationList, err error) {
 
 // parseLists parses lists in PEM, or one list in DER.
 func parseLists(data []byte) (lists []*x509.RevocationList, err error) {
-	blocks := [][]byte{data}
+	ders := [][]byte{data}
 	if bytes.Contains(data, []byte("-----BEGIN")) {
-		blocks = nil
-		for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		ders = nil
+		blocks, err := pemBlocks(data)
+		if err != nil {
+			return nil, err
+		}
+		for _, block := range blocks {
 			if block.Type == "X509 CRL" {
-				blocks = append(blocks, block.Bytes)
+				ders = append(ders, block.Bytes)
 			}
 		}
 	}
-	for _, b := range blocks {
+	for _, b := range ders {
 		list, err := x509.ParseRevocationList(b)
 		if err != nil {
 			return nil, err
