@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -220,8 +221,12 @@ func (r *revocation) lookUp(cert, issuer *x509.Certificate) (revoked bool, err e
 		}
 		var newest *x509.RevocationList
 		for _, list := range lists {
-			if bytes.Equal(list.RawIssuer, issuer.RawSubject) && r.covers(list, cert, issuer, "") == nil &&
-				(newest == nil || supersedes(list, newest)) {
+			if !bytes.Equal(list.RawIssuer, issuer.RawSubject) {
+				continue
+			}
+			if unfit := r.covers(list, cert, issuer, ""); unfit != nil {
+				err = fmt.Errorf("the issuer's revocation list in %s: %w", r.file, unfit)
+			} else if newest == nil || supersedes(list, newest) {
 				newest = list
 			}
 		}
@@ -381,10 +386,25 @@ func (r *revocation) fetch(method, at string, body []byte, most int64) ([]byte, 
 	return b, err
 }
 
-// CheckLists returns an error if a file of revocation lists can't be used.
-func CheckLists(file string) error {
-	_, err := readLists(file)
-	return err
+// ListsEnd returns when the first list of a file goes out of date, and its issuer. From then on servers refuse the
+// issuer's certificates. It ignores lists that a newer one supersedes. The time is zero if no list goes out of date.
+func ListsEnd(file string) (end time.Time, issuer string, err error) {
+	lists, err := readLists(file)
+	if err != nil {
+		return time.Time{}, "", err
+	}
+	for _, list := range lists {
+		newer := func(other *x509.RevocationList) bool {
+			return bytes.Equal(list.RawIssuer, other.RawIssuer) && supersedes(other, list)
+		}
+		if slices.ContainsFunc(lists, newer) || list.NextUpdate.IsZero() {
+			continue
+		}
+		if end.IsZero() || list.NextUpdate.Before(end) {
+			end, issuer = list.NextUpdate, list.Issuer.String()
+		}
+	}
+	return end, issuer, nil
 }
 
 // readLists reads a file with lists in PEM or one list in DER.

@@ -425,6 +425,48 @@ func TestNewestListDecides(t *testing.T) {
 	}
 }
 
+// TestOutdatedList: a certificate is refused if the file's newest list is out of date, and the error says so. ListsEnd
+// says it in advance, and ignores older lists.
+func TestOutdatedList(t *testing.T) {
+	t.Parallel()
+	a := newTestAuthority(t)
+	cert := a.issue(true, false).Leaf
+	list := func(number int64, end time.Time) []byte {
+		b, err := x509.CreateRevocationList(rand.Reader, &x509.RevocationList{
+			Number: big.NewInt(number), ThisUpdate: end.Add(-time.Hour), NextUpdate: end,
+		}, a.cert, a.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: b})
+	}
+	past, soon := time.Now().Add(-time.Hour).Truncate(time.Second), time.Now().Add(time.Minute).Truncate(time.Second)
+	for _, c := range []struct {
+		name    string
+		data    []byte
+		refused string
+		end     time.Time
+	}{
+		{"out of date", list(1, past), "is out of date", past},
+		{"two out of date", append(list(2, past), list(1, past.Add(-time.Hour))...), "is out of date", past},
+		{"current beside an older one", append(list(1, past), list(2, soon)...), "", soon},
+	} {
+		file := filepath.Join(t.TempDir(), "lists.pem")
+		if err := os.WriteFile(file, c.data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := newRevocation(false, false, file).check([][]*x509.Certificate{{cert, a.cert}}, nil)
+		if (err != nil) != (c.refused != "") ||
+			err != nil && (!errors.Is(err, errUnknown) || !strings.Contains(err.Error(), c.refused)) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.refused)
+		}
+		end, issuer, err := ListsEnd(file)
+		if err != nil || !end.Equal(c.end) || issuer != a.cert.Subject.String() {
+			t.Errorf("%s: ends %v, %q, %v; want %v", c.name, end, issuer, err, c.end)
+		}
+	}
+}
+
 // outdated makes the lists in the cache ones that are asked for again.
 func outdated(lists map[string]keptList) {
 	for at, l := range lists {

@@ -44,8 +44,13 @@ func (e *examination) certificates() {
 // store examines the stores of one kind of port, whose certificate should name hosts.
 func (e *examination) store(prefix string, t *config.TLS, hosts []string) {
 	if t.CRLFile != "" {
-		if err := keystore.CheckLists(t.CRLFile); err != nil {
+		end, issuer, err := keystore.ListsEnd(t.CRLFile)
+		if err != nil {
 			e.fault("put it there (zooid init -tls and zooid cert write ca/crl.pem), or correct "+prefix+"crlFile", "%v", err)
+		} else if !end.IsZero() && end.Before(e.world.Now()) {
+			e.fault("put the issuer's current list there; a server reads it again by itself",
+				"%s: the revocation list of %s is out of date since %s, so that servers refuse the issuer's certificates",
+				t.CRLFile, issuer, end.Format(time.RFC3339))
 		}
 	}
 	var pool *x509.CertPool

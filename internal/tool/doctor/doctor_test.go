@@ -3,10 +3,17 @@ package doctor
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -135,6 +142,22 @@ func (s *subject) replace(old, text string) {
 		text = strings.Replace(string(b), old, text, 1)
 	}
 	s.write("zoo.cfg", text)
+}
+
+// list returns a revocation list whose validity ends after a time.
+func (s *subject) list(number int64, ends time.Duration) string {
+	s.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	s.must(err)
+	issuer := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "issuer"}, KeyUsage: x509.KeyUsageCRLSign, SubjectKeyId: []byte{1},
+	}
+	end := time.Now().Add(ends)
+	list, err := x509.CreateRevocationList(rand.Reader, &x509.RevocationList{
+		Number: big.NewInt(number), ThisUpdate: end.Add(-time.Hour), NextUpdate: end,
+	}, issuer, key)
+	s.must(err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: list}))
 }
 
 func (s *subject) write(name, text string) {
@@ -348,6 +371,8 @@ func TestPlanted(t *testing.T) {
 			s.write("server.pem", string(b))
 		}},
 		{"no certificate", true, "certificates", Fault, "server.pem", func(s *subject) { s.write("server.pem", "nothing") }},
+		{"revocation list out of date", true, "certificates", Fault, "list of CN=issuer is out of date since 20",
+			func(s *subject) { s.write("crl.pem", s.list(1, -48*time.Hour)+s.list(2, -24*time.Hour)) }},
 		{"slow disk", false, "disk", Warning, "takes 60ms", func(s *subject) {
 			s.world.Fsync = func(string, int) ([]time.Duration, error) {
 				return slices.Repeat([]time.Duration{60 * time.Millisecond}, fsyncProbes), nil
