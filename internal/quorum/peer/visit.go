@@ -66,7 +66,7 @@ func (t *transport) visitOne(r *remote, payload []byte) {
 		}
 		var refused *refusedError // other errors are logged by the connection for messages
 		if errors.As(err, &refused) && t.logRate.Due(fmt.Sprintf("visit %d %v", r.id, err), time.Now()) {
-			t.log.Warn("a member refuses to let this server follow, because this server isn't a member", "peer", r.id, "err", err)
+			t.log.Warn("a member refuses to let this server follow", "peer", r.id, "err", err)
 		}
 	}
 }
