@@ -46,10 +46,23 @@ func (r *Replica) Lead(l quorum.Leadership) {
 	}
 }
 
-// catchUp begins to serve if the state has reached the leader's term. It is also called when the leader becomes known,
-// because entries of its term may be applied earlier. mu is held for writing.
+// catchUp begins to serve if the state has reached the leader's term and, in an ensemble, everything that was
+// acknowledged before some moment since the start (UpToDate). The term alone isn't enough: the log of a server that
+// restarts while the leader stays may end anywhere in it. catchUp is also called when the leader becomes known, because
+// entries of its term may be applied earlier. mu is held for writing.
 func (r *Replica) catchUp() {
-	r.serving = r.serving || r.leader.Leader != 0 && r.tree.LastTerm() == r.leader.Term
+	r.serving = r.serving || r.leader.Leader != 0 && r.tree.LastTerm() == r.leader.Term &&
+		(r.alone || r.freshness.at.Load() != 0)
+}
+
+// UpToDate implements quorum.StateMachine. A server begins to serve only after the first call.
+func (r *Replica) UpToDate(as int64) {
+	first := r.freshness.at.Load() == 0
+	if r.freshness.UpToDate(as); first {
+		r.mu.Lock()
+		r.catchUp()
+		r.mu.Unlock()
+	}
 }
 
 // CheckQuorum closes every client's connection after patience (ms) without a leader: reads here

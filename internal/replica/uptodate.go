@@ -59,7 +59,7 @@ type freshness struct {
 // Moment implements quorum.StateMachine.
 func (f *freshness) Moment() int64 { return f.now() }
 
-// UpToDate implements quorum.StateMachine. It releases the answers that were held back.
+// UpToDate records that everything acknowledged before as (ns) is applied. It releases answers that were held back.
 func (f *freshness) UpToDate(as int64) {
 	if as <= f.at.Load() {
 		return

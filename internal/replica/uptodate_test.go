@@ -286,3 +286,32 @@ func TestLeaderThatCannotHear(t *testing.T) {
 	s.asOf(0)
 	ends(true)
 }
+
+// TestServesOnlyUpToDate has a server start whose log ends in the term of its leader, as after a restart while the
+// leader stays. It serves nobody, not even in a local session, before it has applied what was acknowledged before.
+func TestServesOnlyUpToDate(t *testing.T) {
+	t.Parallel()
+	s := newLocalStage(t)
+	s.now = 1_000
+	s.r.serving = false
+	s.r.freshness.at.Store(0)
+	serves := func(want bool) {
+		t.Helper()
+		c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, Woken(func() {}))
+		err := s.r.Connect(c, &jute.ConnectRequest{Timeout: 10_000, Passwd: make([]byte, jute.PasswdSize)}, s.ids)
+		if got := s.r.View().Serving; got != want || (err == nil) != want {
+			t.Fatalf("it serves: %t; a client connects: %v; want %t", got, err, want)
+		}
+	}
+	s.r.Lead(s.r.leader)
+	if s.r.tree.LastTerm() != s.r.leader.Term {
+		t.Fatalf("the tree is of term %d, the leader of term %d", s.r.tree.LastTerm(), s.r.leader.Term)
+	}
+	serves(false)
+	s.r.UpToDate(s.now * 1e6)
+	serves(true)
+	s.r.Lead(quorum.Leadership{Term: s.r.leader.Term})
+	if !s.r.View().Serving {
+		t.Error("a server that has lost its leader stops to serve at once")
+	}
+}
