@@ -42,8 +42,8 @@ var ruleForm = regexp.MustCompile(`^(?:DEFAULT|RULE:\[(\d+):([^\]]*)\](?:\(([^)]
 // ParseRules parses rules. realm is the one whose users DEFAULT maps to their first component.
 func ParseRules(text, realm string) (*Rules, error) {
 	if len(text) > rulesBytesMax {
-		return nil, fmt.Errorf("read the rules of security.auth_to_local: they have %d bytes, at most %d are accepted", len(text),
-			rulesBytesMax)
+		return nil, fmt.Errorf("read the rules of security.auth_to_local: they have %d bytes, at most %d are accepted",
+			len(text), rulesBytesMax)
 	}
 	r := &Rules{realm: realm}
 	for rest := strings.TrimSpace(text); rest != ""; rest = strings.TrimSpace(rest) {
