@@ -319,10 +319,10 @@ func (l *Log) roll() error {
 		if err != nil {
 			return err
 		}
+		l.next, l.nextChain = s, chain
 		if err := l.fs.SyncDir(l.path); err != nil {
 			return &FatalError{"sync directory", l.path, err}
 		}
-		l.next, l.nextChain = s, chain
 	}
 	if err := l.writeFrame(frameHeader{hard: l.hard, flags: flagSeal}, nil); err != nil {
 		return err

@@ -15,9 +15,9 @@ import (
 type recovery struct {
 	*Log
 	dir      *Dir
-	leftover []string // paths of unfinished files
-	spare    []string // names
-	void     []*segment
+	leftover []string   // paths of unfinished files
+	spare    []string   // names
+	void     []*segment // closed, not removed yet
 	verified map[uint64]Meta
 	holdings map[string]*holding // by directory
 	reserved bool
@@ -193,7 +193,7 @@ func (r *recovery) applyReset() error {
 	}
 	s := r.segments[at]
 	if m, err := r.verify(s.prev.index); err == nil && m.Term == s.prev.term {
-		r.void, r.segments = r.segments[:at], r.segments[at:]
+		r.segments = r.drop(r.segments[:at], r.segments[at:])
 		return nil
 	} else if err := r.passOver(err); err != nil {
 		return err
@@ -207,8 +207,17 @@ func (r *recovery) applyReset() error {
 		return damaged(r.dir.snapshotPath(s.prev.index), 0, "the log goes on after this snapshot, which is missing or damaged")
 	}
 	r.dir.notes.Undone = true
-	r.void, r.segments = r.segments[at:], r.segments[:at]
+	r.segments = r.drop(r.segments[at:], r.segments[:at])
 	return nil
+}
+
+// drop closes void segments, of which nothing counts, and returns the others. Repair removes the files.
+func (r *recovery) drop(void, others []*segment) []*segment {
+	for _, s := range void {
+		s.file.Close()
+	}
+	r.void = void
+	return others
 }
 
 // verify checks a snapshot file completely, once.
@@ -300,7 +309,6 @@ func (r *recovery) passOver(err error) error {
 // before anything relies on them.
 func (r *recovery) repair() error {
 	for _, s := range r.void {
-		s.file.Close()
 		if err := r.fs.Remove(s.path); err != nil {
 			return &FatalError{"remove", s.path, err}
 		}

@@ -52,12 +52,13 @@ func (s *spares) adopt(names []string) error {
 			continue
 		}
 		s.made = max(s.made, n+1)
-		if len(s.ready) < sparesMax && s.fits(filepath.Join(s.path, name)) {
-			s.ready = append(s.ready, filepath.Join(s.path, name))
+		path := filepath.Join(s.path, name)
+		if len(s.ready) < sparesMax && s.fits(path) {
+			s.ready = append(s.ready, path)
 			continue
 		}
-		if err := s.fs.Remove(filepath.Join(s.path, name)); err != nil {
-			return &FatalError{"remove", name, err}
+		if err := s.fs.Remove(path); err != nil {
+			return &FatalError{"remove", path, err}
 		}
 	}
 	return nil
