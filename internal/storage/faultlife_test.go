@@ -246,3 +246,50 @@ func (l *life) afterwards(m *MemFS, c Call, r lived) string {
 	m.Hook = nil
 	return l.restart(m, dice)
 }
+
+// TestUnreadableIsNotDamaged: a start that can't read a directory says so, and not that it is damaged, which is what the
+// runbook tells to restore from a copy. The directory lacks a void segment in the middle of an installation.
+func TestUnreadableIsNotDamaged(t *testing.T) {
+	t.Parallel()
+	l := newLife(NewMemFS())
+	l.fs.fail = l.counted(func(Call) error { return nil })
+	for _, do := range []func(*life) error{
+		(*life).open, appends(9, 600), func(l *life) error { return l.installHalf(true) },
+	} {
+		if err := do(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.fs.Damage("log/"+segmentName(2), func(b []byte) []byte {
+		if b == nil {
+			t.Error("there is no second segment")
+		}
+		return nil
+	})
+	for n := 0; ; n++ {
+		m := l.fs.Clone()
+		o, calls, failed := l.options, 0, Call{}
+		f := newFaultyFS(m)
+		f.fail = func(c Call) error {
+			if calls++; calls != n+1 || c.Op == "close" || c.Op == "unlock" {
+				return nil
+			}
+			failed = c
+			return faulty(c, syscall.EIO)
+		}
+		o.FS = f
+		_, err := Examine(o)
+		if damage := (*DamageError)(nil); errors.As(err, &damage) || failed.Op != "" && !errors.Is(err, syscall.EIO) {
+			t.Errorf("%s %s fails: %v", failed.Op, failed.Name, err)
+		}
+		if leaks := f.leaks(); len(leaks) > 0 {
+			t.Errorf("%s %s fails: %v stay open", failed.Op, failed.Name, leaks)
+		}
+		if n >= calls {
+			if err != nil || n == 0 {
+				t.Errorf("of %d calls none fails: %v", calls, err)
+			}
+			return
+		}
+	}
+}

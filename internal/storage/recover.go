@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -134,7 +135,9 @@ func (r *recovery) checkHeaders() error {
 	for i, s := range r.segments {
 		if i > 0 && s.number != r.segments[i-1].number+1 {
 			// Some segments that a reset made void may be gone already: applyReset checks that.
-			if !r.resetFrom(i) {
+			if reset, err := r.resetFrom(i); err != nil {
+				return err
+			} else if !reset {
 				return damaged(filepath.Join(r.path, segmentName(r.segments[i-1].number+1)), 0,
 					"the log segment is missing, later ones exist")
 			}
@@ -166,16 +169,18 @@ func (r *recovery) checkHeaders() error {
 }
 
 // resetFrom reports whether segment i or a later one has the flag reset in its header on disk.
-func (r *recovery) resetFrom(i int) bool {
+func (r *recovery) resetFrom(i int) (bool, error) {
 	b := make([]byte, sectorSize)
 	for _, s := range r.segments[i:] {
-		if readFull(s.file, b, 0) == nil {
-			if h, fault := parseSegmentHeader(b); fault == "" && h.flags&flagReset != 0 {
-				return true
-			}
+		err := readFull(s.file, b, 0)
+		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return false, fmt.Errorf("read log segment %s: %w", s.path, err)
+		}
+		if h, fault := parseSegmentHeader(b); err == nil && fault == "" && h.flags&flagReset != 0 {
+			return true, nil
 		}
 	}
-	return false
+	return false, nil
 }
 
 // applyReset completes or undoes the installation of a snapshot from a peer if there is a segment
