@@ -229,7 +229,7 @@ func TestChunkTooLarge(t *testing.T) {
 func TestHeaderTooLarge(t *testing.T) {
 	d := mustOpen(t, smallOptions(NewMemFS(), 1))
 	meta := Meta{Index: 1, Term: 1, ConfState: &raftpb.ConfState{}}
-	for meta.ClusterID = d.log.cluster; len(meta.append(nil)) <= snapHeaderMax; {
+	for range (snapHeaderMax-len(meta.append(nil)))/8 + 1 {
 		meta.ConfState.Voters = append(meta.ConfState.Voters, uint64(len(meta.ConfState.Voters)+1))
 	}
 	if w, err := d.CreateSnapshot(meta); err == nil {

@@ -81,6 +81,8 @@ var lifeSteps = []lifeStep{
 	{"replace entries", (*life).replace},
 	{"close", (*life).close},
 	{"whose directories", (*life).identity},
+	{"lose each IDENTITY", (*life).loseIdentity},
+	{"whose log", (*life).identity},
 	{"peek at the snapshot", (*life).peek},
 	{"examine", (*life).examine},
 	{"open again", (*life).open},
@@ -89,6 +91,9 @@ var lifeSteps = []lifeStep{
 	{"append again and again", appends(2, 400)},
 	{"take a fourth snapshot", (*life).takeSnapshot},
 	{"vote again", (*life).vote},
+	{"append without room", (*life).appendWithoutRoom},
+	{"look for space again", func(l *life) error { _, err := l.dir.SpaceState(); return err }},
+	{"vote once more", (*life).vote},
 	{"lose power in a batch", (*life).tear},
 	{"examine a torn batch", (*life).examine},
 	{"describe a torn batch", func(l *life) error { return Describe(io.Discard, l.fs, "data", "log") }},
@@ -435,6 +440,33 @@ func (l *life) crash(cut func(Call) bool, do func() error) error {
 	clear(l.fs.files)
 	clear(l.fs.locks)
 	l.dir, l.incoming = nil, Incoming{}
+	return nil
+}
+
+// loseIdentity leaves the log without a file that says whose it is, as a crash in the first start does.
+func (l *life) loseIdentity() error {
+	for _, dir := range []string{"data", "log"} {
+		l.fs.Damage(path.Join(dir, identityName), func([]byte) []byte { return nil })
+	}
+	return nil
+}
+
+// appendWithoutRoom appends on a full disk, until the segments that are superfluous have made room for the next ones,
+// and the reserve has for the last.
+func (l *life) appendWithoutRoom() error {
+	l.fs.MemFS.mu.Lock()
+	l.fs.Budget = l.fs.usedLocked() + 6*sectorSize // together with the reserve, it's a segment's size
+	l.fs.MemFS.mu.Unlock()
+	defer func() { l.fs.Budget = 0 }()
+	before := l.dir.Log().Stats().Segments
+	for l.dir.space.held {
+		if err := appends(1, 600)(l); err != nil {
+			return err
+		}
+	}
+	if first, _ := l.dir.Log().FirstIndex(); first == 1 || before == 1 {
+		return errors.New("there was room")
+	}
 	return nil
 }
 

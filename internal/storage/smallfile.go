@@ -32,6 +32,16 @@ func replaceFile(fsys FS, path string, b []byte) error {
 	return nil
 }
 
+// fileSize returns a file's length.
+func fileSize(fsys FS, path string) (int64, error) {
+	f, err := fsys.OpenRead(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	return f.Size()
+}
+
 // readBounded returns a file's content, or an error if the file has more than most bytes.
 func readBounded(fsys FS, path string, most int64) ([]byte, error) {
 	f, err := fsys.OpenRead(path)

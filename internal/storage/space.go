@@ -195,11 +195,15 @@ type space struct {
 	lent int // snapshots for which the reserve was released
 }
 
-// adopt takes over the reserve of the previous process, or creates one. It isn't an error if the disk has no room for
-// the reserve.
+// adopt takes over the reserve of the previous process, or creates one, also if a crash or an error left an empty file.
+// It isn't an error if the disk has no room for the reserve.
 func (s *space) adopt(held bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if held {
+		size, err := fileSize(s.fs, filepath.Join(s.path, reserveName))
+		held = err == nil && size > 0
+	}
 	s.held = held
 	return s.holdLocked()
 }

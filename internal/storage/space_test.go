@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"math"
+	"path"
 	"syscall"
 	"testing"
 )
@@ -254,6 +255,41 @@ func TestSpaceOfTwoDisks(t *testing.T) {
 		c.log.free = total
 		if state, err := d.look(); err != nil || state.Short {
 			t.Errorf("%s: none of them is short: %+v, %v", c.what, state, err)
+		}
+	}
+}
+
+// TestEmptyReserve: a reserve of which a crash has left only the name is made again at the next start, also where the
+// power failed and the name alone reached the disk.
+func TestEmptyReserve(t *testing.T) {
+	t.Parallel()
+	fs := NewMemFS()
+	killed := errors.New("killed")
+	fs.Hook = func(c Call) error {
+		if c.Op == "allocate" && path.Base(c.Name) == reserveName {
+			return killed
+		}
+		return nil
+	}
+	o := smallOptions(fs, 1)
+	if _, err := Open(o); !errors.Is(err, killed) {
+		t.Fatal(err)
+	}
+	for _, start := range []string{"after a crash", "after that"} {
+		fs.Hook = nil
+		o.FS = fs.Reboot()
+		d := mustOpen(t, o)
+		if n := len(fs.content(reserveName)); int64(n) != o.Space.ReserveBytes {
+			t.Errorf("%s the reserve has %d bytes, want %d", start, n, o.Space.ReserveBytes)
+		}
+		fs.Hook = func(c Call) error {
+			if c.Op == "create" && path.Base(c.Name) == reserveName {
+				t.Errorf("%s a whole reserve is made again", start)
+			}
+			return nil
+		}
+		if err := errors.Join(d.Close(), mustOpen(t, o).Close()); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

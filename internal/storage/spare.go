@@ -66,12 +66,7 @@ func (s *spares) adopt(names []string) error {
 
 // fits reports whether a file is no larger than a segment may be.
 func (s *spares) fits(path string) bool {
-	f, err := s.fs.OpenRead(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	size, err := f.Size()
+	size, err := fileSize(s.fs, path)
 	return err == nil && size <= s.most
 }
 
