@@ -450,6 +450,7 @@ func TestDrainDecision(t *testing.T) {
 			"1 of 4 voters would go on serving, and 3 are needed; server 3 drains, server 7 hasn't said that it serves", true},
 		{"two voters", []uint64{1, 2}, nil, map[uint64]byte{2: 0},
 			"1 of 2 voters would go on serving, and 2 are needed", true},
+		{"the only voter", []uint64{2}, nil, nil, "0 of 1 voters would go on serving, and 1 are needed", true},
 		{"an observer", []uint64{1, 3}, nil, map[uint64]byte{2: 0, 3: 0}, "", false},
 		{"former voters", []uint64{1, 2, 3}, []uint64{1, 2, 3, 8, 9}, map[uint64]byte{2: 0, 3: 0},
 			"2 of 5 voters would go on serving, and 3 are needed; server 8 hasn't said that it serves, " +

@@ -2,11 +2,15 @@ package quorum
 
 import (
 	"errors"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/zooid-project/zooid/internal/storage"
 )
 
 // TestSnapshotsThatCantBeUsed sends a server that is far behind snapshots whose files are
@@ -128,7 +132,10 @@ func TestSlowSnapshot(t *testing.T) {
 	if newest, _ := lead.dir.NewestSnapshot(); newest.Index < sent+10 {
 		t.Fatalf("the newest snapshot is at %d, the one under way at %d: nothing is shown", newest.Index, sent)
 	}
+	c.cut[[2]uint64{behind.id, lead.id}] = true // its acknowledgement is lost
 	c.streams[0]()
+	c.step(2)
+	c.cut[[2]uint64{behind.id, lead.id}] = false
 	c.step(30)
 	if len(c.streams) != 1 {
 		t.Errorf("another snapshot is sent")
@@ -204,5 +211,44 @@ func TestSnapshotsHeldAgain(t *testing.T) {
 		default:
 			t.Errorf("snapshot %d was lost while it waited", i+1)
 		}
+	}
+}
+
+// TestSnapshotIsRefused: a server that can't use a peer's snapshot says so, but not each time. It stops if its own disk
+// or program is the cause.
+func TestSnapshotIsRefused(t *testing.T) {
+	t.Parallel()
+	b := newCluster(t, 1).leader1()
+	l := b.loop
+	var said strings.Builder
+	l.log = slog.New(slog.NewTextHandler(&said, nil))
+	refuse := func(err error, failed bool, lines int) {
+		t.Helper()
+		l.refuseSnapshot(Event{From: 2}, err)
+		if (l.failed != nil) != failed || strings.Count(said.String(), "snapshot is refused") != lines {
+			t.Errorf("failed: %v; it has said\n%s", l.failed, &said)
+		}
+	}
+	refuse(errOdd, false, 1)
+	l.ticks += refusedTicks - 1
+	refuse(errOdd, false, 1)
+	l.ticks++
+	refuse(errOdd, false, 2)
+	l.ticks += refusedTicks
+	if refuse(&UnfitError{errOdd}, true, 2); !errors.Is(l.failed, errOdd) {
+		t.Errorf("a program that can't use it ends with %v", l.failed)
+	}
+	full := errors.New("the disk is full")
+	b.fs.Hook = func(c storage.Call) error {
+		if c.Op == "fdatasync" {
+			return full
+		}
+		return nil
+	}
+	if err := l.disk.Append(nil, nil, true); err == nil {
+		t.Fatal("the log goes on after a failed sync")
+	}
+	if refuse(errOdd, true, 2); !errors.Is(l.failed, full) {
+		t.Errorf("a server whose disk has failed ends with %v", l.failed)
 	}
 }

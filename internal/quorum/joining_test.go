@@ -38,3 +38,16 @@ func TestJoinedBeyond(t *testing.T) {
 		}
 	}
 }
+
+// TestElectoral: a joining server doesn't act on messages that ask for its vote or make it campaign, and acts on all
+// others.
+func TestElectoral(t *testing.T) {
+	t.Parallel()
+	want := map[pb.MessageType]bool{pb.MsgVote: true, pb.MsgPreVote: true, pb.MsgTimeoutNow: true}
+	for n := range pb.MessageType_name { // any order: each by itself
+		typ := pb.MessageType(n)
+		if got := electoral(&pb.Message{Type: typ.Enum()}); got != want[typ] {
+			t.Errorf("%v is electoral: %t", typ, got)
+		}
+	}
+}

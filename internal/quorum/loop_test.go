@@ -314,3 +314,19 @@ func TestNoRoomAtTheLeader(t *testing.T) {
 	c.step(2)
 	c.agreed(5)
 }
+
+// TestBatchOfAFormerLeader: a batch that raft did not take is dropped when the term ends. The state machines send its
+// requests again, so that the batch in a later term would be a late copy.
+func TestBatchOfAFormerLeader(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, 2, 3)
+	l := c.elect(1).loop
+	l.batch = numbers([]uint64{7})
+	if l.leaderChanged(); l.batch == nil {
+		t.Error("it is dropped, and the term goes on")
+	}
+	l.node.leader, l.node.state = 0, 0
+	if l.leaderChanged(); l.batch != nil {
+		t.Error("it is kept")
+	}
+}

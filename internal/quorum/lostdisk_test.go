@@ -366,6 +366,9 @@ func TestJoinAnswers(t *testing.T) {
 		}, JoinReply{}, true},
 		{"an earlier version", Event{From: 9, Life: 5, Level: 2}, func(_ *cluster, d *lostDisks) { d.levels.inForce = 3 },
 			JoinReply{}, false},
+		{"the first version, too early", Event{From: 9, Life: 5}, func(_ *cluster, d *lostDisks) {
+			d.levels.inForce = LevelFirst + 1
+		}, JoinReply{}, false},
 		{"this version", Event{From: 9, Life: 5, Level: 3}, func(_ *cluster, d *lostDisks) { d.levels.inForce = 3 },
 			JoinReply{}, true},
 		{"the first version", Event{From: 9, Life: 5}, func(_ *cluster, d *lostDisks) { d.levels.inForce = LevelFirst },
@@ -454,13 +457,21 @@ func TestAdmitted(t *testing.T) {
 		d.departures.of[9] != (Departure{50, 4}) {
 		t.Errorf("it has left, and is admitted: %t; %+v", d.isAdmitted(9), d.out)
 	}
-	most := 0
+	most, mostOut := 0, 0
 	for id := range uint64(2 * lostMax) {
 		d.noteAdmitted(100+id, asks)
 		most = max(most, len(d.admitted))
+		if data, err = proto.Marshal(&pb.ConfChangeV2{
+			Changes: []*pb.ConfChangeSingle{change(pb.ConfChangeRemoveNode, 100+id)}, Context: []byte{0, 0, 0, 1},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		d.left(&pb.Entry{Type: pb.EntryConfChangeV2.Enum(), Data: data, Index: new(60 + id), Term: new(uint64(4))})
+		d.noteAdmitted(100+id, asks)
+		mostOut = max(mostOut, len(d.out))
 	}
-	if most != lostMax {
-		t.Errorf("%d servers are noted", most)
+	if most != lostMax || mostOut != lostMax {
+		t.Errorf("%d servers are noted, and %d departures", most, mostOut)
 	}
 	if f := &c.nodes[2].loop.lostDisks; f.noteAdmitted(9, asks) || len(f.admitted) > 0 {
 		t.Error("a server that doesn't lead admits another one")

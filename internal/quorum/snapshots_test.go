@@ -3,6 +3,8 @@ package quorum
 import (
 	"errors"
 	"maps"
+	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/storage"
@@ -186,6 +188,65 @@ func TestTransfer(t *testing.T) {
 		}
 		if got := h.node.raw.BasicStatus().LeadTransferee; got != x.want {
 			t.Errorf("%s: server %d is to lead, want %d", x.what, got, x.want)
+		}
+	}
+}
+
+// closing is an image that notes whether it was closed.
+type closing struct {
+	Image
+	closed int
+}
+
+func (i *closing) Close() { i.closed++ }
+
+// TestWriteImage: a snapshot that can't be written, or whose writing is ended, leaves no file, even if what failed would
+// succeed a moment later; the image is closed in any case.
+func TestWriteImage(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		what, op string
+		nth      int // call of op fails, and only that
+		cause    error
+		written  bool
+	}{
+		{"the file can't be created", "create", 1, errOdd, false},
+		{"its chunk can't be written", "write", 2, errOdd, false},
+		{"the disk is full for a moment", "write", 2, syscall.ENOSPC, false},
+		{"it is ended", "pause", 2, errOdd, false},
+		{"it can't be made durable", "fdatasync", 1, errOdd, true},
+		{"nothing fails", "", 0, nil, true},
+	} {
+		b := newCluster(t, 1).leader1()
+		b.applied = make([]uint64, 1<<18) // more than the writer buffers
+		files := func() []string {
+			list, err := b.fs.ReadDir("/data")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return list
+		}
+		before := files()
+		image := &closing{Image: b.Snapshot()}
+		meta := image.Describe()
+		meta.ConfState = b.loop.conf
+		calls := 0
+		called := func(op string) error {
+			if op == c.op {
+				if calls++; calls == c.nth {
+					return c.cause
+				}
+			}
+			return nil
+		}
+		b.fs.Hook = func(call storage.Call) error { return called(call.Op) }
+		n, err := WriteImage(b.dir, meta, image, func() error { return called("pause") })
+		b.fs.Hook = nil
+		if !errors.Is(err, c.cause) || (n == 8<<18) != c.written || image.closed != 1 {
+			t.Errorf("%s: %d bytes, %v; the image was closed %d times", c.what, n, err, image.closed)
+		}
+		if now := files(); slices.Equal(now, before) != (c.cause != nil) {
+			t.Errorf("%s: there are %q, and %q before", c.what, now, before)
 		}
 	}
 }

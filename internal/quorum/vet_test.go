@@ -165,6 +165,13 @@ func TestVetting(t *testing.T) {
 	if _, err := decodeMessage(b); err == nil || !strings.Contains(err.Error(), "more than") {
 		t.Errorf("%d entries: %v", entriesMax+1, err)
 	}
+	many.Entries = many.Entries[1:]
+	if b, err = proto.Marshal(many); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := decodeMessage(b); err != nil || len(m.GetEntries()) != 1<<16 {
+		t.Errorf("as many entries as a message may have: %d, %v", len(m.GetEntries()), err)
+	}
 }
 
 // lastTerm is 19 bytes: an acknowledgement of server 2 in the last term there is.
