@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
 )
 
 // TestLogNamesTheLeader: each change of leader leaves one line, and a term without one leaves none.
@@ -74,6 +76,59 @@ func TestLeaderOfASnapshot(t *testing.T) {
 	for _, e := range list {
 		if left := e.Expires.Sub(time.UnixMilli(s.now)); left < 10*time.Second || left > 11*time.Second {
 			t.Errorf("a session of 10 s expires in %v", left)
+		}
+	}
+}
+
+// TestServesOnceCaughtUp: a server serves clients once it knows a leader and its state has reached the leader's term,
+// whatever comes last: the leader, an entry of its term, or a snapshot. Then it goes on, though its leader is lost.
+func TestServesOnceCaughtUp(t *testing.T) {
+	t.Parallel()
+	leader := func(s *localStage) { s.r.Lead(quorum.Leadership{Leader: 2, Term: 5}) }
+	none := func(s *localStage) { s.r.Lead(quorum.Leadership{Term: 5}) }
+	entry := func(term, index uint64) func(*localStage) {
+		return func(s *localStage) {
+			if err := s.r.Apply([]quorum.Entry{{Term: term, Index: index}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	snapshot := func(term uint64) func(*localStage) {
+		return func(s *localStage) {
+			of := tree.New(tree.Options{LevelMax: tree.FeatureLevelMax})
+			if err := of.NewTerm(term, 9); err != nil {
+				t.Fatal(err)
+			}
+			s.r.become(of)
+		}
+	}
+	for _, c := range []struct {
+		what  string
+		steps []func(*localStage)
+		want  bool
+	}{
+		{"a leader", []func(*localStage){leader}, false},
+		{"an entry", []func(*localStage){entry(5, 1)}, false},
+		{"a leader, and an entry of an earlier term", []func(*localStage){leader, entry(4, 1)}, false},
+		{"a leader, and its entry", []func(*localStage){leader, entry(4, 1), entry(5, 2)}, true},
+		{"a leader after its entry", []func(*localStage){entry(5, 1), leader}, true},
+		{"no leader after an entry", []func(*localStage){entry(5, 1), none}, false},
+		{"a leader, and an earlier snapshot", []func(*localStage){leader, snapshot(4)}, false},
+		{"a leader, and a snapshot", []func(*localStage){leader, snapshot(5)}, true},
+		{"a leader after its snapshot", []func(*localStage){snapshot(5), leader}, true},
+		{"a leader that is lost", []func(*localStage){leader, entry(5, 1), none}, true},
+	} {
+		s := newStageAlone(t, Options{})
+		for _, do := range c.steps {
+			do(s)
+		}
+		if got := s.r.View().Serving; got != c.want {
+			t.Errorf("%s: it serves: %t", c.what, got)
+		}
+		hello := jute.ConnectRequest{Timeout: 10_000, Passwd: make([]byte, jute.PasswdSize)}
+		client := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, Woken(func() {}))
+		if err := s.r.Connect(client, &hello, s.ids); err == nil != c.want {
+			t.Errorf("%s: a client connects: %v", c.what, err)
 		}
 	}
 }

@@ -119,7 +119,8 @@ func TestPolicyNeedsItsLevel(t *testing.T) {
 // TestLineageIsProposed: a leader proposes a lineage once the feature level knows it and while there is none.
 func TestLineageIsProposed(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, Options{})
+	kicked := 0
+	s := newStage(t, Options{Kick: func() { kicked++ }})
 	propose := func(level int32) (proposed int) {
 		settings := tree.DefaultSettings()
 		settings.FeatureLevel = level
@@ -142,13 +143,19 @@ func TestLineageIsProposed(t *testing.T) {
 	if n := propose(3); n != 1 || s.r.levels.Lineage() != 0 {
 		t.Errorf("%d proposed at level 3, lineage %d", n, s.r.levels.Lineage())
 	}
+	kicked = 0
+	if s.r.levels.proposeLineage(); kicked != 1 || s.r.proposals.Memory() == 0 {
+		t.Errorf("the quorum is told %d times of it", kicked)
+	}
+	s.r.proposals.Take()
 	s.apply(tree.AppendRecord(nil, &tree.Request{Op: tree.OpLineage, Body: tree.AppendLineage(nil, 77)}))
 	if n := propose(3); n != 0 || s.r.levels.Lineage() != 77 {
 		t.Errorf("%d proposed by an ensemble that has one, lineage %d", n, s.r.levels.Lineage())
 	}
 	s.r.alone, s.r.tree = true, tree.New(tree.Options{LevelMax: tree.FeatureLevelMax})
+	kicked = 0
 	s.r.levels.proposeLineage()
-	if b, _ := s.r.proposals.Take(); b != nil {
+	if b, _ := s.r.proposals.Take(); b != nil || kicked > 0 {
 		t.Error("a server alone proposes one")
 	}
 }

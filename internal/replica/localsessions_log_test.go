@@ -33,6 +33,14 @@ func newLocalStage(t *testing.T) *localStage {
 // newStage is newLocalStage for a server of other options.
 func newStage(t testing.TB, o Options) *localStage {
 	t.Helper()
+	s := newStageAlone(t, o)
+	s.lead(2)
+	return s
+}
+
+// newStageAlone begins a server that knows no leader yet.
+func newStageAlone(t testing.TB, o Options) *localStage {
+	t.Helper()
 	if o.Auth == nil {
 		var err error
 		if o.Auth, err = auth.New(auth.Options{}); err != nil {
@@ -54,7 +62,6 @@ func newStage(t testing.TB, o Options) *localStage {
 	}
 	s.r = New(o)
 	s.r.freshness.at.Store(math.MaxInt64) // as long as a test says nothing else
-	s.lead(2)
 	return s
 }
 

@@ -288,3 +288,43 @@ func TestTooMuchUnreadAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestUnreadOfOneRequest: the events of one request may be more than all clients together may leave unread. They are
+// told in parts, so that what is unread stays within that bound and one part; whoever doesn't read loses the connection.
+func TestUnreadOfOneRequest(t *testing.T) {
+	t.Parallel()
+	const most = 2 * 100_000
+	event := len(appendNotification(nil, 0, jute.EventNodeCreated, "/00000"))
+	for parts, closed := range map[int]int{1: 0, 3: 2, 10: 3} {
+		s := newStage(t, Options{})
+		s.r.unread.limit.Store(unreadShare * most / 2)
+		var watching []*Client
+		for range 3 {
+			c := s.session()
+			watch := jute.AddWatchRequest{Path: "/", Mode: jute.AddWatchPersistentRecursive}
+			if _, err := s.receive(c, (&pipeline{}).request(nil, jute.OpAddWatch, watch.Append)); err != nil {
+				t.Fatal(err)
+			}
+			watching = append(watching, c)
+		}
+		events := make([]tree.Event, parts*(rowBytesMax/event+1))
+		for i := range events {
+			events[i] = tree.Event{Type: jute.EventNodeCreated, Path: fmt.Sprintf("/%05d", i)}
+		}
+		s.r.mu.Lock()
+		s.r.fire(events, 1, s.r.now())
+		s.r.mu.Unlock()
+		if n := s.r.unread.bytes.Load(); n > most+rowBytesMax+int64(event) {
+			t.Errorf("%d parts: %d bytes are unread, and %d may be", parts, n, most)
+		}
+		ended := 0
+		for _, c := range watching {
+			if c.Ending() != "" {
+				ended++
+			}
+		}
+		if ended != closed {
+			t.Errorf("%d parts: %d connections are closed, want %d", parts, ended, closed)
+		}
+	}
+}
