@@ -397,3 +397,36 @@ func TestIsLong(t *testing.T) {
 		t.Error("with more work than one step may do, a read isn't long")
 	}
 }
+
+// TestListTooLong: a list that no reply may hold is refused, with an error that clients know, and sets no watch. The
+// refusal is counted, and the connection goes on.
+func TestListTooLong(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	c := s.session()
+	raw := pipeline{}
+	s.sends(c, &raw, jute.OpCreate, creating("/l", nil, 0))
+	name := strings.Repeat("n", 90_000)
+	for i := 0; i*len(name) <= tree.ReplyBytesMax; i++ {
+		q := tree.Request{Op: jute.OpCreate, Body: creating(fmt.Sprintf("/l/%04d%s", i, name), nil, 0)(nil)}
+		s.apply(tree.AppendRecord(nil, &q))
+	}
+	for _, op := range []jute.Op{jute.OpGetChildren, jute.OpExists} {
+		out := s.sends(c, &raw, op, reading("/l", op == jute.OpGetChildren))
+		var h jute.ReplyHeader
+		h.Decode(jute.NewDecoder(out[frameLengthSize:]))
+		want := jute.OK
+		if op == jute.OpGetChildren {
+			want = jute.ErrMarshallingError
+		}
+		if h.Err != want || countReplies(out) != 1 || len(out) > 1000 {
+			t.Errorf("%v: %v, %d bytes; want %v", op, h.Err, len(out), want)
+		}
+	}
+	if n := s.r.meters.refused[tree.LimitReply].Value(); n != 1 {
+		t.Errorf("%d refusals are counted", n)
+	}
+	if n := s.r.watches.table.SizeOf(c.id); n != 0 || c.Ending() != "" {
+		t.Errorf("%d watches are set, and the connection ends: %q", n, c.Ending())
+	}
+}

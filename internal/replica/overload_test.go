@@ -207,6 +207,66 @@ func (s *localStage) login(c *Client, user string) *Client {
 	return c
 }
 
+// TestSurvey: which owners have more than their share of ten unanswered requests, if their connections have that many.
+// Identities that any client can claim, of one host, share its part.
+func TestSurvey(t *testing.T) {
+	t.Parallel()
+	type holder struct {
+		address, user string
+		has           int
+		greedy        bool
+	}
+	for _, c := range []struct {
+		what string
+		most int64
+		of   []holder
+	}{
+		{"one alone", 10, []holder{{"10.0.0.1", "", 90, false}}},
+		{"one of two, the other of which has none", 10, []holder{{"10.0.0.1", "", 90, false}, {"10.0.0.2", "", 0, false}}},
+		{"a half each", 10, []holder{{"10.0.0.1", "", 5, false}, {"10.0.0.2", "", 5, false}}},
+		{"more than a half", 10, []holder{{"10.0.0.1", "", 6, true}, {"10.0.0.2", "", 1, false}}},
+		{"two connections", 10, []holder{{"10.0.0.1", "", 3, true}, {"10.0.0.1", "", 3, true}, {"10.0.0.2", "", 5, false}}},
+		{"less than one each", 1, []holder{
+			{"10.0.0.1", "", 2, true}, {"10.0.0.2", "", 1, false}, {"10.0.0.3", "", 1, false},
+		}},
+		{"names of one host alone", 10, []holder{{"10.0.0.1", "eve", 6, true}, {"10.0.0.1", "eva", 5, false}}},
+		{"names of one host, no more than the whole", 10, []holder{
+			{"10.0.0.1", "eve", 9, false}, {"10.0.0.1", "eva", 1, false},
+		}},
+		{"names of a host, and another", 12, []holder{
+			{"10.0.0.1", "eve", 4, true}, {"10.0.0.1", "eva", 3, false}, {"10.0.0.2", "", 6, false},
+		}},
+		{"one name of a host, and another", 12, []holder{
+			{"10.0.0.1", "eve", 7, true}, {"10.0.0.1", "eva", 0, false}, {"10.0.0.2", "", 1, false},
+		}},
+		{"names with one each", 1, []holder{
+			{"10.0.0.1", "eve", 1, false}, {"10.0.0.1", "eva", 1, false}, {"10.0.0.2", "", 2, true},
+		}},
+	} {
+		s := newStage(t, Options{})
+		s.r.unanswered.countMax = c.most
+		all := make([]*Client, len(c.of))
+		for i, of := range c.of {
+			all[i] = s.from(of.address)
+			s.apply(s.forward()...)
+			if of.user != "" {
+				s.login(all[i], of.user)
+			}
+			for range of.has {
+				all[i].unanswered.push(request{op: &opCloseSession})
+			}
+			all[i].limits.owner().greedy.Store(!of.greedy)
+		}
+		s.from("10.0.0.9").limits.address.Store(nil) // it has just been accepted
+		s.r.overload.survey()
+		for i, of := range c.of {
+			if got := all[i].limits.owner().greedy.Load(); got != of.greedy {
+				t.Errorf("%s: %s %s with %d requests has too many: %t", c.what, of.address, of.user, of.has, got)
+			}
+		}
+	}
+}
+
 // TestShareOfMany: with more identities than requests that may be unanswered, one that has a single one
 // unanswered isn't held back.
 func TestShareOfMany(t *testing.T) {

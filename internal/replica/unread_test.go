@@ -290,7 +290,8 @@ func TestTooMuchUnreadAtOnce(t *testing.T) {
 }
 
 // TestUnreadOfOneRequest: the events of one request may be more than all clients together may leave unread. They are
-// told in parts, so that what is unread stays within that bound and one part; whoever doesn't read loses the connection.
+// told in parts, so that what is unread stays within that bound and one part. Whoever doesn't read loses the
+// connection.
 func TestUnreadOfOneRequest(t *testing.T) {
 	t.Parallel()
 	const most = 2 * 100_000

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/limit"
+	"github.com/zooid-project/zooid/internal/memory"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -218,5 +219,24 @@ func TestRestNow(t *testing.T) {
 		if got := int64(c.restNow(now)); got != of.want || w.rested != of.rested+of.want {
 			t.Errorf("%s: it rests for %d ns, want %d; %d in all", name, got, of.want, w.rested)
 		}
+	}
+}
+
+// TestWatchesBetweenTwoAccounts: memory gets short while a client sets its watches again. The connection is closed
+// before the account is next added up.
+func TestWatchesBetweenTwoAccounts(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	c := s.session()
+	use, _ := s.r.AccountMemory(0, 1<<40)
+	if _, step := s.r.AccountMemory(0, use.Total()*100/84); step != memory.RefuseNone {
+		t.Fatalf("step %d before a watch is set", step)
+	}
+	const watches = 10_000
+	if out := s.sends(c, &pipeline{}, jute.OpSetWatches2, settingWatches(watches)); len(out) > 0 || c.Ending() == "" {
+		t.Errorf("it is answered with %d bytes, and its connection ends: %q", len(out), c.Ending())
+	}
+	if n := s.r.watches.table.SizeOf(c.id); n == 0 || n > watches/10 {
+		t.Errorf("it has set %d watches", n)
 	}
 }
