@@ -193,6 +193,29 @@ func TestLimitsOfWhatIsHeld(t *testing.T) {
 	}
 }
 
+// TestEphemeralsOfOneAddress: an address may have as many ephemeral znodes as the limit says, however many others have.
+func TestEphemeralsOfOneAddress(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	var sets [limit.Scopes]limit.Set
+	var err error
+	if sets[limit.Address], err = limit.Parse(limit.Address, "ephemerals=2", limit.Set{}); err != nil {
+		t.Fatal(err)
+	}
+	s.r.limiter.SetLimits(sets)
+	for _, address := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"} {
+		for n := range 3 {
+			c := s.from(address)
+			s.apply(s.forward()...)
+			s.write(c, fmt.Sprintf("/%s-%d", address, n), jute.ModeEphemeral)
+			sent := s.forward()
+			if s.apply(sent...); len(sent) > 0 != (n < 2) {
+				t.Errorf("%s has %d ephemeral znodes, and may create another: %t", address, n, len(sent) > 0)
+			}
+		}
+	}
+}
+
 // TestPaced sends more than a limit in a second allows. The connection is held back until it
 // is paid off; heartbeats are taken meanwhile, and one request in each pacedMax.
 func TestPaced(t *testing.T) {

@@ -1,8 +1,10 @@
 package replica
 
 import (
+	"fmt"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -264,5 +266,31 @@ func TestLoginsWaitForOutput(t *testing.T) {
 	}
 	if out, _ := c.TakeOutput(nil); countReplies(out) != 1 {
 		t.Errorf("%d replies, want one", countReplies(out))
+	}
+}
+
+// TestRefusedByTheTree: a write that a limit of the tree refuses is answered like one that is wrong for another reason,
+// and counted by its limit.
+func TestRefusedByTheTree(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	c := s.session()
+	raw := pipeline{}
+	settings := tree.DefaultSettings()
+	settings.FeatureLevel = 2
+	s.apply(tree.AppendRecord(nil, &tree.Request{Op: tree.OpSettings, Body: settings.Append(nil)}))
+	for n, entries := range []int{1, 257} {
+		acl := make([]jute.ACL, entries)
+		for i := range acl {
+			acl[i] = jute.ACL{Perms: jute.PermAll, ID: jute.ID{Scheme: "ip", ID: fmt.Sprintf("10.0.%d.%d", i>>8, i&255)}}
+		}
+		create := jute.CreateRequest{Path: fmt.Sprint("/n", n), ACL: acl}
+		s.sends(c, &raw, jute.OpCreate, create.Append)
+		if got := s.r.meters.refused[tree.LimitACL].Value(); got != int64(n) {
+			t.Errorf("an ACL of %d entries: %d refusals are counted", entries, got)
+		}
+	}
+	if _, ok := s.r.tree.Stat("/n1"); ok || c.Ending() != "" {
+		t.Errorf("the znode exists: %t; the connection ends: %q", ok, c.Ending())
 	}
 }

@@ -400,6 +400,19 @@ func TestFairShare(t *testing.T) {
 	if n := s.r.meters.overload[writesHeld].Value(); n != 1 {
 		t.Errorf("%d writes count as held back, want 1", n)
 	}
+	s.now -= pacedMax / 1e6
+	s.r.overload.Overloaded()
+	hasty := greedy[14] // hears of a write's refusal in time for its short session
+	hasty.timeout = 2000
+	want("a write of a short session", try(hasty, jute.OpCreate, write), ErrPaced)
+	s.now += 499
+	s.r.overload.Overloaded()
+	want("the write, a millisecond before a quarter of the timeout", try(hasty, jute.OpCreate, write), ErrPaced)
+	s.now++
+	want("the write, after a quarter of the timeout", try(hasty, jute.OpCreate, write), nil)
+	hasty.timeout = 10_000
+	s.now += pacedMax/1e6 - 500
+	s.r.overload.Overloaded()
 	want("one more of the greedy", try(greedy[14], jute.OpCreate, write), ErrPaced)
 	for sent := s.forward(); len(sent) > 0; sent = s.forward() {
 		s.apply(sent...)

@@ -13,6 +13,12 @@ func TestServingDefaults(t *testing.T) {
 		def {
 		t.Errorf("of settings below zero: %+v, want %+v", got, def)
 	}
+	if want := (Serving{
+		Tick: 3 * time.Second, SessionTimeoutMin: 6 * time.Second, SessionTimeoutMax: time.Minute, MaxFrame: 1<<20 - 1,
+		MaxOutstanding: 1000, SnapCount: 100_000, SnapBytes: 4 << 30,
+	}); def != want {
+		t.Errorf("the settings are %+v, and in ZooKeeper %+v", def, want)
+	}
 	if def.SessionTimeoutMin != 2*TickDefault || def.SessionTimeoutMax != 20*TickDefault {
 		t.Errorf("session timeouts of %v to %v", def.SessionTimeoutMin, def.SessionTimeoutMax)
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
@@ -60,5 +61,40 @@ func TestDigestsOfZxids(t *testing.T) {
 	}
 	if want := []int64{digestEvery, 2 * digestEvery, 1<<32 + digestEvery}; !slices.Equal(got, want) {
 		t.Errorf("the digests of %#x are kept, want %#x", got, want)
+	}
+}
+
+// TestProposalsArrive: an entry that is applied is the oldest one that this leader has proposed in this term. The entry
+// that begins the term was proposed by nobody.
+func TestProposalsArrive(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		what  string
+		entry quorum.Entry
+		leads bool
+		known bool
+	}{
+		{"of this term", quorum.Entry{Term: 5, Data: []byte{1}}, true, true},
+		{"the one that begins the term", quorum.Entry{Term: 5}, true, false},
+		{"of an earlier term", quorum.Entry{Term: 4, Data: []byte{1}}, true, false},
+		{"of another leader", quorum.Entry{Term: 5, Data: []byte{1}}, false, false},
+	} {
+		r := newStage(t, Options{}).r
+		r.leader = quorum.Leadership{Leader: 1, IsLeader: c.leads, Term: 5}
+		first, second := proposal{at: 10, queued: 1}, proposal{at: 20, queued: 2}
+		r.loop.proposed.waiting = []proposal{first, second}
+		want, left := proposal{}, 2
+		if c.known {
+			want, left = first, 1
+		}
+		r.loop.arrives(&c.entry, 110)
+		p := &r.loop.proposed
+		if p.applied != want || len(p.waiting) != left || c.known && p.quorum != 100 {
+			t.Errorf("%s: %+v", c.what, *p)
+		}
+		p.waiting = nil
+		if r.loop.arrives(&c.entry, 110); p.applied != (proposal{}) {
+			t.Errorf("%s: %+v is applied, though none was proposed", c.what, p.applied)
+		}
 	}
 }

@@ -237,4 +237,12 @@ func TestWakesAtHalf(t *testing.T) {
 	if u.wake(); c.awaits || len(u.waiting) != 0 || u.waits.Load() != 0 {
 		t.Error("with 500 of 1,000 bytes it doesn't go on")
 	}
+	ends := s.session()
+	s.write(ends, "/much", jute.ModePersistent)
+	if u.await(c); u.bytes() <= 500 {
+		t.Fatalf("%d bytes are unanswered", u.bytes())
+	}
+	if s.r.Disconnected(ends); c.awaits {
+		t.Error("the client whose requests took the bytes is gone, and it doesn't go on")
+	}
 }

@@ -67,9 +67,16 @@ func TestWatchOfAListOfAnySize(t *testing.T) {
 					s.sends(c, &raw, jute.OpMulti, func(b []byte) []byte { return jute.AppendMulti(b, ops) })
 				}
 				s.sends(c, &raw, op, reading("/l", true))
+				if got := eventsIn(t, s.sends(c, &raw, jute.OpSetData, setting("/l", nil))); len(got) > 0 {
+					t.Errorf("after a list of %d children that watches, new data is told as %v", children, got)
+				}
 				out := s.sends(c, &raw, jute.OpCreate, creating("/l/more", nil, 0))
 				if got := eventsIn(t, out); len(got) != 1 || got[0].Type != jute.EventNodeChildrenChanged || got[0].Path != "/l" {
 					t.Errorf("after a list of %d children that watches, a new child is told as %v", children, got)
+				}
+				out = s.sends(c, &raw, jute.OpCreate, creating("/l/again", nil, 0))
+				if got := eventsIn(t, out); len(got) > 0 {
+					t.Errorf("after a list of %d children that watched once, another child is told as %v", children, got)
 				}
 			})
 		}
