@@ -381,3 +381,19 @@ func TestCostliestIsTheMost(t *testing.T) {
 		}
 	}
 }
+
+// TestCostliestReadersAreClosed: as soon as memory is short, the connection that leaves most unread is closed if all
+// together leave much.
+func TestCostliestReadersAreClosed(t *testing.T) {
+	t.Parallel()
+	for percent, want := range map[int64]memory.Step{80: memory.RefuseNone, 90: memory.RefuseCostliest} {
+		s := newStage(t, Options{})
+		much, little := s.session(), s.session()
+		much.out.frames, little.out.frames = make([]byte, 1<<20), make([]byte, 1<<10)
+		use, _ := s.r.AccountMemory(0, 1<<40)
+		_, step := s.r.AccountMemory(0, use.Total()*100/percent)
+		if closed := much.Ending() != ""; step != want || closed != (want != memory.RefuseNone) || little.Ending() != "" {
+			t.Errorf("at %d %% of the limit: step %d; the connections end: %q, %q", percent, step, much.Ending(), little.Ending())
+		}
+	}
+}

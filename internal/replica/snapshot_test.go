@@ -35,9 +35,9 @@ func TestSnapshotDue(t *testing.T) {
 	}
 }
 
-// TestSnapshotBecomesTheState: a server that was behind goes on from a snapshot as if it had applied the entries: with its
-// limits, sizes, digest and sessions, each of which has its full timeout, and none of the former ones. Its clients
-// reconnect.
+// TestSnapshotBecomesTheState: a server that was behind goes on from a snapshot as if it had applied the entries. It
+// has the limits, sizes, digest and sessions of the snapshot, and none of its former ones. Each session has its full
+// timeout. Clients reconnect.
 func TestSnapshotBecomesTheState(t *testing.T) {
 	t.Parallel()
 	ahead := newStage(t, Options{})
