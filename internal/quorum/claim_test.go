@@ -199,3 +199,18 @@ func TestFrameSizes(t *testing.T) {
 		}
 	}
 }
+
+// TestClaimFlags: each flag of a claim has a bit of its own.
+func TestClaimFlags(t *testing.T) {
+	t.Parallel()
+	for _, c := range []Claim{{}, {JoinsOnly: true}, {Known: true}, {Misses: true}, {Ordered: true}} {
+		a, err := DecodeAnswer(AppendClaim(nil, c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := a.Claim; got.JoinsOnly != c.JoinsOnly || got.Known != c.Known || got.Misses != c.Misses ||
+			got.Ordered != c.Ordered {
+			t.Errorf("%+v arrives as %+v", c, *got)
+		}
+	}
+}

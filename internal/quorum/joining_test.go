@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -48,6 +49,34 @@ func TestElectoral(t *testing.T) {
 		typ := pb.MessageType(n)
 		if got := electoral(&pb.Message{Type: typ.Enum()}); got != want[typ] {
 			t.Errorf("%v is electoral: %t", typ, got)
+		}
+	}
+}
+
+// TestSaysHowItJoined: a server that has joined says as what: an observer, or one that gets a vote later. One that
+// votes says so elsewhere.
+func TestSaysHowItJoined(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		what     string
+		conf     *pb.ConfState
+		observer bool
+		want     string
+	}{
+		{"an observer", &pb.ConfState{Voters: []uint64{1, 2}, Learners: []uint64{3}}, true, "as an observer"},
+		{"a member", &pb.ConfState{Voters: []uint64{1, 2}, Learners: []uint64{3}}, false, "follows without a vote"},
+		{"a voter", &pb.ConfState{Voters: []uint64{1, 2, 3}}, false, ""},
+	} {
+		var said strings.Builder
+		j := joining{
+			view: &view{
+				id: 3, conf: c.conf, log: slog.New(slog.NewTextHandler(&said, nil)),
+				wanted: []Member{{ID: 1}, {ID: 2}, {ID: 3, Observer: c.observer}},
+			},
+			after: 10, memberSince: 11,
+		}
+		if j.lasts() || (said.Len() > 0) != (c.want != "") || !strings.Contains(said.String(), c.want) {
+			t.Errorf("%s: it says %q, want %q", c.what, &said, c.want)
 		}
 	}
 }

@@ -85,6 +85,9 @@ func TestVetting(t *testing.T) {
 		{"one that can't be read", said(pb.MsgApp, 5, appends(typed(pb.EntryConfChange, []byte{0xff}))), false,
 			"can't be decoded"},
 		{"one of server 0", said(pb.MsgApp, 5, appends(typed(pb.EntryConfChange, nil))), false, "membership of server 0"},
+		{"one of two servers, one of them 0", said(pb.MsgApp, 5, appends(typed(pb.EntryConfChangeV2, changesOf(t, 4, 0)))),
+			false, "membership of server 0"},
+		{"one of two servers", said(pb.MsgApp, 5, appends(typed(pb.EntryConfChangeV2, changesOf(t, 4, 5)))), false, ""},
 		{"an unknown type of entry", said(pb.MsgApp, 5, appends(typed(9, nil))), false, "unknown type 9"},
 		{"with a snapshot", said(pb.MsgApp, 5, snapshot(voters(1), 20, 5)), false, "don't belong together"},
 
@@ -172,6 +175,20 @@ func TestVetting(t *testing.T) {
 	if m, err := decodeMessage(b); err != nil || len(m.GetEntries()) != 1<<16 {
 		t.Errorf("as many entries as a message may have: %d, %v", len(m.GetEntries()), err)
 	}
+}
+
+// changesOf returns the data of an entry that makes servers voters.
+func changesOf(t *testing.T, ids ...uint64) []byte {
+	t.Helper()
+	cc := &pb.ConfChangeV2{}
+	for _, id := range ids {
+		cc.Changes = append(cc.Changes, change(pb.ConfChangeAddNode, id))
+	}
+	b, err := proto.Marshal(cc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // lastTerm is 19 bytes: an acknowledgement of server 2 in the last term there is.

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -49,6 +50,25 @@ func TestOverloaded(t *testing.T) {
 	s.apply(s.forward()...)
 	if s.r.overload.Overloaded() {
 		t.Error("a server that answers within the time is overloaded")
+	}
+}
+
+// TestOverloadIsLogged: a server says that it is overloaded at once, and then once a minute.
+func TestOverloadIsLogged(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	s := newStage(t, Options{Log: slog.New(slog.NewTextHandler(&said, nil))})
+	for _, at := range []struct {
+		waited, now int64
+		lines       int
+	}{
+		{overloadedAfter - 1, 10e9, 0}, {overloadedAfter, 10e9, 1}, {overloadedAfter, 70e9 - 1, 1},
+		{overloadedAfter, 70e9, 2}, {overloadedAfter, 71e9, 2},
+	} {
+		s.r.overload.noteWait(at.waited, at.now)
+		if got := strings.Count(said.String(), "overloaded"); got != at.lines {
+			t.Errorf("a wait of %d ns at %d: %d lines, want %d", at.waited, at.now, got, at.lines)
+		}
 	}
 }
 

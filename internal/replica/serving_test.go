@@ -3,6 +3,9 @@ package replica
 import (
 	"testing"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
 )
 
 // TestServingDefaults replaces what would be useless, and keeps the rest.
@@ -28,5 +31,38 @@ func TestServingDefaults(t *testing.T) {
 	}
 	if got := set.WithDefaults(); got != set {
 		t.Errorf("of settings that are set: %+v, want %+v", got, set)
+	}
+}
+
+// TestPermits: an ACL grants what it says, to those that it names; a znode that doesn't exist grants nothing.
+func TestPermits(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	bob, eve := jute.ID{Scheme: "ip", ID: "10.0.0.1"}, jute.ID{Scheme: "ip", ID: "10.0.0.2"}
+	for path, acl := range map[string][]jute.ACL{
+		"/open": jute.WorldACL(jute.PermRead), "/bob": {{Perms: jute.PermRead, ID: bob}},
+	} {
+		q := tree.Request{Op: jute.OpCreate, Body: (&jute.CreateRequest{Path: path, ACL: acl}).Append(nil)}
+		s.apply(tree.AppendRecord(nil, &q))
+	}
+	for _, c := range []struct {
+		path          string
+		perm          jute.Perm
+		who           jute.ID
+		permits, name bool
+	}{
+		{"/open", jute.PermRead, eve, true, false}, {"/open", jute.PermWrite, eve, false, false},
+		{"/bob", jute.PermRead, bob, true, true}, {"/bob", jute.PermRead, eve, false, false},
+		{"/bob", jute.PermWrite, bob, false, false}, {"/none", jute.PermRead, bob, false, false},
+		{"/bob", jute.PermWrite, jute.ID{Scheme: "super"}, true, true},
+		{"/open", jute.PermWrite, jute.ID{Scheme: "super"}, true, true},
+	} {
+		ids := []jute.ID{c.who}
+		if got := s.r.Permits(c.path, c.perm, ids); got != c.permits {
+			t.Errorf("%s permits %v %d: %t", c.path, c.who, c.perm, got)
+		}
+		if got := s.r.PermitsNamed(c.path, c.perm, ids); got != c.name {
+			t.Errorf("%s permits %v by name %d: %t", c.path, c.who, c.perm, got)
+		}
 	}
 }

@@ -35,7 +35,9 @@ func eventsIn(t *testing.T, out []byte) (events []jute.WatcherEvent) {
 		if h.Decode(frame); h.Xid == jute.XidNotification {
 			var e jute.WatcherEvent
 			e.Decode(frame)
-			events = append(events, e)
+			if events = append(events, e); e.State != jute.StateSyncConnected {
+				t.Errorf("%v is told in state %d", e, e.State)
+			}
 		}
 		if d.Err() != nil || frame.Err() != nil {
 			t.Fatal(d.Err(), frame.Err())
