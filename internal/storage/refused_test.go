@@ -460,3 +460,65 @@ func TestDescribeNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestFailedSpareIsTheLast: after an error that isn't a lack of room no further spare is made, since the disk can't be
+// trusted, and a segment that needs one gets that error.
+func TestFailedSpareIsTheLast(t *testing.T) {
+	t.Parallel()
+	memory := NewMemFS()
+	d := filled(t, memory, 1)
+	if _, err := d.log.spares.giveUp(0); err != nil {
+		t.Fatal(err)
+	}
+	created := 0
+	memory.Hook = func(c Call) error {
+		if c.Op == "create" {
+			created++
+			return syscall.EIO
+		}
+		return nil
+	}
+	d.log.spares.makeAhead(8 * sectorSize)
+	if _, err := d.log.spares.take(8*sectorSize, 8*sectorSize); !errors.Is(err, syscall.EIO) || created != 1 {
+		t.Errorf("after %d attempts: %v", created, err)
+	}
+}
+
+// TestDescribeWithoutAnEnd: if the last segment's header is damaged, nobody knows where the log ends, so nothing is said
+// about what is behind its end.
+func TestDescribeWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	memory := NewMemFS()
+	d := filled(t, memory, 30)
+	memory = memory.Clone()
+	memory.Damage(d.log.active.path, func(b []byte) []byte { b[20] ^= 1; return b })
+	var out strings.Builder
+	if err := Describe(&out, memory, "data"); !errors.As(err, new(*DamageError)) {
+		t.Error(err)
+	}
+	if text := out.String(); strings.Count(text, "damaged") != 1 || strings.Contains(text, "the log ends") {
+		t.Errorf("described as:\n%s", text)
+	}
+}
+
+// TestNoReserveWhileRefusing: while writes are refused, the log's own writes need the room more than the reserve does.
+func TestNoReserveWhileRefusing(t *testing.T) {
+	t.Parallel()
+	memory := NewMemFS()
+	o := smallOptions(memory, 1)
+	o.Space.RefuseBytes = 1 << 20
+	memory.Budget = 4 << 20
+	d := mustOpen(t, o)
+	for _, c := range []struct {
+		budget uint64
+		level  SpaceLevel
+		held   bool
+	}{{1 << 20, SpaceRefuse, false}, {4 << 20, SpaceOK, true}} {
+		memory.Budget = c.budget
+		d.space.release()
+		state, err := d.SpaceState()
+		if err != nil || state.Level != c.level || d.space.held != c.held || state.Denied {
+			t.Errorf("of %d bytes: %+v, %v; the reserve is held: %t, want %t", c.budget, state, err, d.space.held, c.held)
+		}
+	}
+}
