@@ -522,3 +522,21 @@ func TestNoReserveWhileRefusing(t *testing.T) {
 		}
 	}
 }
+
+// TestTornBatchIsNoted: Open tells where the log's last batch was cut off.
+func TestTornBatchIsNoted(t *testing.T) {
+	t.Parallel()
+	memory := NewMemFS()
+	d := filled(t, memory, 3)
+	at := d.log.end
+	if err := d.Log().Append(hs(1, 0, 3), batch(4, 1, 1, 100), true); err != nil {
+		t.Fatal(err)
+	}
+	path := d.log.active.path
+	memory = memory.Clone()
+	memory.Damage(path, func(b []byte) []byte { b[at+frameHeaderSize+8] ^= 1; return b })
+	notes := mustOpen(t, smallOptions(memory, 1)).Recovered()
+	if notes.Torn.File != path || notes.Torn.Offset != at {
+		t.Errorf("torn in %s at %d, want %s at %d", notes.Torn.File, notes.Torn.Offset, path, at)
+	}
+}
