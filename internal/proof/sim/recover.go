@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -99,13 +100,10 @@ func (s *host) survey(watch newensemble.Watch) *survivor {
 		return nil
 	}
 	v, err := newensemble.Survey(dir, s.cluster, changeMembers, watch)
-	if err != nil {
+	s.log = dir.Log()
+	if err := errors.Join(err, dir.Close()); err != nil {
 		s.w.fail("what server %d holds can't be read: %v", s.id, err)
 		return nil
-	}
-	s.log = dir.Log()
-	if err := dir.Close(); err != nil {
-		s.w.fail("server %d's disk can't be closed: %v", s.id, err)
 	}
 	return &survivor{v, s}
 }
@@ -138,14 +136,12 @@ func (w *World) recoverFrom(s *host, f Fault) {
 	if err != nil {
 		panic(err)
 	}
-	if err := v.BeginIn(dir, s.id); err != nil {
-		w.fail("a new ensemble can't be made of what server %d holds: %v", s.id, err)
-		return
-	}
+	err = v.BeginIn(dir, s.id)
 	meta, _ := dir.NewestSnapshot()
 	s.log = dir.Log()
-	if err := dir.Close(); err != nil {
-		panic(err)
+	if err := errors.Join(err, dir.Close()); err != nil {
+		w.fail("a new ensemble can't be made of what server %d holds: %v", s.id, err)
+		return
 	}
 	w.descent.former[former] = uint64(len(g.entries))
 	for i := uint64(len(g.entries)) + 1; i <= meta.Index; i++ {

@@ -15,6 +15,44 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
+// TestUnreadableSnapshotIsSentSeldom: a leader that can't read its snapshot is asked to send it again and again, and
+// tries ever more seldom. A newer one is tried at once.
+func TestUnreadableSnapshotIsSentSeldom(t *testing.T) {
+	t.Parallel()
+	dir := disk(t, storage.NewMemFS()) // without any snapshot
+	synctest.Test(t, func(t *testing.T) {
+		tr := &transport{events: make(chan quorum.Event, 1)}
+		tr.ctx, tr.cancel = context.WithCancel(t.Context())
+		s := &streams{
+			dir: dir, t: tr, log: slog.New(slog.DiscardHandler), sending: map[uint64]bool{}, failed: map[uint64]failures{},
+		}
+		tries := func(index uint64, most time.Duration) (n int) {
+			for began := time.Now(); time.Since(began) < most && n < 100; n++ {
+				s.send(2, index, nil)
+				s.send(2, index, nil) // raft asks again meanwhile
+				if e := <-tr.events; e.Kind != quorum.EventSent || e.From != 2 || e.Err == nil {
+					t.Fatalf("told %+v", e)
+				}
+			}
+			return n
+		}
+		if n := tries(7, time.Minute); n < 10 || n > 14 {
+			t.Errorf("%d tries in a minute, want 13", n)
+		}
+		if n := tries(8, time.Second); n < 4 || n > 6 {
+			t.Errorf("%d tries in a second to send a newer snapshot, want 5", n)
+		}
+		if rest := s.restAfter(2, 8, nil); rest != 0 {
+			t.Errorf("after a snapshot was sent the next one waits for %v", rest)
+		}
+		if rest := s.restAfter(2, 8, context.Canceled); rest != sendRestMin {
+			t.Errorf("after the first failure a snapshot waits for %v", rest)
+		}
+		tr.cancel()
+		tr.wg.Wait()
+	})
+}
+
 // TestSenderOfAnUnusableSnapshotWaits: what could not be used comes again at once, and is not
 // taken before a while.
 func TestSenderOfAnUnusableSnapshotWaits(t *testing.T) {

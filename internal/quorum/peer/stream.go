@@ -42,6 +42,7 @@ type streams struct {
 	mu      sync.Mutex
 	current net.Conn // the newest connection on which a snapshot arrives, or nil
 	sending map[uint64]bool
+	failed  map[uint64]failures
 	rest    time.Time // time before which no snapshot is received, because the last one could not be used
 }
 
@@ -49,6 +50,37 @@ type streams struct {
 // Otherwise it would send the snapshot again at once, and load the network and the disk. It
 // is less than the sender's timeout.
 const snapshotRest = streamTimeout / 2
+
+// failures counts how often a snapshot could not be sent to a peer.
+type failures struct {
+	index uint64
+	times int
+}
+
+// After a snapshot could not be sent to a peer, it is not sent for sendRestMin, and twice as long after each further
+// failure, up to sendRestMax. Otherwise a leader that can't read its snapshot would try, and log, 20 times a second.
+const (
+	sendRestMin = 50 * time.Millisecond
+	sendRestMax = 10 * time.Second
+)
+
+// restAfter returns how long no snapshot is sent to a peer after the one at index was, or could not be.
+func (s *streams) restAfter(to, index uint64, err error) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		delete(s.failed, to)
+		return 0
+	}
+	f := s.failed[to]
+	if f.index != index {
+		f = failures{index: index}
+	}
+	rest := min(sendRestMin<<min(f.times, 10), sendRestMax)
+	f.times++
+	s.failed[to] = f
+	return rest
+}
 
 // send streams the snapshot at index and raft's message to a peer, unless another snapshot is
 // already being sent to that peer.
@@ -63,15 +95,21 @@ func (s *streams) send(to, index uint64, message []byte) {
 	s.t.wg.Go(func() {
 		began := time.Now()
 		n, err := s.stream(to, index, message)
-		s.mu.Lock()
-		delete(s.sending, to)
-		s.mu.Unlock()
 		if err != nil && s.t.ctx.Err() == nil {
 			s.log.Warn("a snapshot could not be sent; it will be tried again", "peer", to, "err", err)
 		} else if err == nil {
 			s.log.Info("a snapshot was sent to a peer that is far behind", "peer", to, "index", index, "bytes", n,
 				"took", time.Since(began).Round(time.Millisecond))
 		}
+		if rest := s.restAfter(to, index, err); rest > 0 {
+			select {
+			case <-time.After(rest):
+			case <-s.t.ctx.Done():
+			}
+		}
+		s.mu.Lock()
+		delete(s.sending, to)
+		s.mu.Unlock()
 		s.t.tell(quorum.Event{Kind: quorum.EventSent, From: to, Err: err})
 	})
 }
