@@ -200,8 +200,8 @@ type closing struct {
 
 func (i *closing) Close() { i.closed++ }
 
-// TestWriteImage: a snapshot that can't be written, or whose writing is ended, leaves no file, even if what failed would
-// succeed a moment later; the image is closed in any case.
+// TestWriteImage: a snapshot that can't be written, or whose writing is ended, leaves no file, even if what failed
+// would succeed a moment later; the image is closed in any case.
 func TestWriteImage(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -143,8 +143,8 @@ func TestAnswersAreKeptBack(t *testing.T) {
 }
 
 // TestLateAnswersAreKeptBack lets a server that was suspended answer what it took before: a sync and the read behind
-// it, or the rest of a long read. The answers go out once the server is up to date again, and never if the connection is
-// closed before.
+// it, or the rest of a long read. The answers go out once the server is up to date again, and never if the connection
+// is closed before.
 func TestLateAnswersAreKeptBack(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

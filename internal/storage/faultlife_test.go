@@ -53,9 +53,10 @@ func (e *shortFault) As(target any) bool {
 }
 
 // TestEveryFaultOfALife lets each single call of a life fail once. The step reports it with the file's name, or the
-// table above says why not. Either the log has ended, which holds for all later appends, or the step succeeds when it is
-// tried again, and the rest of the life is as without the fault. No file and no lock stays open. What was acknowledged
-// is there after the next start, and after a power cut. The short form has one call of each place in the code.
+// table above says why not. Either the log has ended, which holds for all later appends, or the step succeeds when it
+// is tried again, and the rest of the life is as without the fault. No file and no lock stays open. What was
+// acknowledged is there after the next start, and after a power cut. The short form has one call of each place in the
+// code.
 func TestEveryFaultOfALife(t *testing.T) {
 	t.Parallel()
 	plain := newLife(NewMemFS())
@@ -277,8 +278,8 @@ func (l *life) afterwards(m *MemFS, c Call, r lived) string {
 	return l.restart(m, dice)
 }
 
-// TestUnreadableIsNotDamaged: a start that can't read a directory says so, and not that it is damaged, which is what the
-// runbook tells to restore from a copy. The directory lacks a void segment in the middle of an installation.
+// TestUnreadableIsNotDamaged: a start that can't read a directory says so, and not that it is damaged, which is what
+// the runbook tells to restore from a copy. The directory lacks a void segment in the middle of an installation.
 func TestUnreadableIsNotDamaged(t *testing.T) {
 	t.Parallel()
 	l := newLife(NewMemFS())

@@ -212,7 +212,8 @@ func TestSnapshotOfAnotherCluster(t *testing.T) {
 	if err := w.WriteRaw(raw); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Install(w, nil); err == nil || !strings.Contains(err.Error(), "it was not installed") || d.Log().Err() != nil {
+	if err := d.Install(w, nil); err == nil || !strings.Contains(err.Error(), "it was not installed") ||
+		d.Log().Err() != nil {
 		t.Errorf("installed: %v; the log: %v", err, d.Log().Err())
 	}
 	if names := namesOf(o.FS.(*MemFS)); strings.Contains(fmt.Sprint(names), tmpSuffix) {
@@ -267,8 +268,8 @@ func TestNoRandomness(t *testing.T) {
 	}
 }
 
-// TestRoomForNewLog: a log isn't begun where it couldn't grow: 8 segments of the smallest size and the reserve must fit,
-// and 16 files.
+// TestRoomForNewLog: a log isn't begun where it couldn't grow: 8 segments of the smallest size and the reserve must
+// fit, and 16 files.
 func TestRoomForNewLog(t *testing.T) {
 	t.Parallel()
 	need := uint64(roomSegments*8*sectorSize + 2*sectorSize)
@@ -484,8 +485,8 @@ func TestFailedSpareIsTheLast(t *testing.T) {
 	}
 }
 
-// TestDescribeWithoutAnEnd: if the last segment's header is damaged, nobody knows where the log ends, so nothing is said
-// about what is behind its end.
+// TestDescribeWithoutAnEnd: if the last segment's header is damaged, nobody knows where the log ends, so nothing is
+// said about what is behind its end.
 func TestDescribeWithoutAnEnd(t *testing.T) {
 	t.Parallel()
 	memory := NewMemFS()

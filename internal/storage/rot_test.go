@@ -18,8 +18,8 @@ func rotStep() int {
 	return 1
 }
 
-// rotten calls try with each damaged form of a file: one byte changed, or cut before that byte. at is the byte's offset.
-// The file is changed in place, so that open files see it, and is whole again afterwards.
+// rotten calls try with each damaged form of a file: one byte changed, or cut before that byte. at is the byte's
+// offset. The file is changed in place, so that open files see it, and is whole again afterwards.
 func rotten(t *testing.T, fs *MemFS, name string, try func(what string, at int64, cut bool)) {
 	t.Helper()
 	f, err := fs.OpenFile(name)
@@ -224,9 +224,9 @@ func TestRottenSnapshot(t *testing.T) {
 	})
 }
 
-// TestRottenSmallFiles: no damaged decision to skip an entry is read, nor a damaged IDENTITY that opens the directory. A
-// report is of the entry in its name, or isn't read; its other numbers are compared with the log's entry before anything
-// is decided. A kept file belongs to its writer, which checks it.
+// TestRottenSmallFiles: no damaged decision to skip an entry is read, nor a damaged IDENTITY that opens the directory.
+// A report is of the entry in its name, or isn't read; its other numbers are compared with the log's entry before
+// anything is decided. A kept file belongs to its writer, which checks it.
 func TestRottenSmallFiles(t *testing.T) {
 	t.Parallel()
 	fs := NewMemFS()

@@ -150,7 +150,6 @@ func (w *World) recoverFrom(s *host, f Fault) {
 	g.entries[meta.Index-1].digest, g.entries[meta.Index-1].known = meta.Digest, true
 	w.descent.lineage, w.descent.elected = cluster, false
 	w.voters, w.leaving, w.votersAt = []uint64{s.id}, nil, meta.Index
-	w.logger(0).Info("a new ensemble is made", "of", s.id, "cluster", cluster, "entries", meta.Index)
 	s.disk, s.voted, s.electorate = fresh, votes{}, [2][]uint64{{s.id}}
 	s.promise = promise{term: meta.Term, commit: meta.Index}
 	w.after(f.Dur, s.start)
