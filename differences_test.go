@@ -262,6 +262,7 @@ func toldDifferences() []toldDifference {
 		none("A difference with a known reason", moved),
 		at("A volume with Apache's data isn't served", "a data directory of the other"),
 		none("whose ACL Apache has lost", moved),
+		none("It does the same with Apache's servers", moved),
 		none("Alone on two cores", measured),
 		at("Apache would start without them, too", "values of keys that are not of their key's form"),
 		none("Apache's digest … differs", moved),

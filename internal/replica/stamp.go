@@ -60,7 +60,7 @@ func (t *readBatch) write(req *request, body []byte) error {
 		body = r.vetted(body, c.identities())
 	}
 	if err := r.auth.Judge(req.op.code, body); err != nil {
-		r.clientLog.Error("an ACL is refused", "client", c.remote, "session", SessionText(c.session), "err", err)
+		r.clientLog.Warn("an ACL is refused", "client", c.remote, "session", SessionText(c.session), "err", err)
 	}
 	c.reader.leaves = c.reader.leaves || req.op == &opCloseSession
 	c.reader.seq++
