@@ -60,7 +60,8 @@ func (t *readBatch) write(req *request, body []byte) error {
 		body = r.vetted(body, c.identities())
 	}
 	if err := r.auth.Judge(req.op.code, body); err != nil {
-		r.clientLog.Warn("an ACL is refused", "client", c.remote, "session", SessionText(c.session), "err", err)
+		r.clientLog.Error("an ACL is refused, because a provider panicked", "client", c.remote,
+			"session", SessionText(c.session), "err", err, "code", "ZD-3143")
 	}
 	c.reader.leaves = c.reader.leaves || req.op == &opCloseSession
 	c.reader.seq++

@@ -117,6 +117,9 @@ var peers = []Entry{
 	{"ZD-3142", "A rule for ids in ACLs panicked",
 		"The rule that an authentication provider has registered (authprovider.RegisterRule) has a bug. Every server calls it for the same ids; where it panics, it admits nobody. The line names the ids, and is written once until the server is restarted.",
 		"Fix the rule and register it under a new name. Build all servers with both rules, and keep the old one as long as it is active. Until then, a superuser can still change ACLs."},
+	{"ZD-3143", "An authentication provider panicked",
+		"A client asked to set an ACL, and the provider of a scheme in it panicked when it was asked whether the id is valid. That is a bug in the provider, which is compiled into this program. The client got InvalidACL. A provider that panics at a login refuses it, and the line about the failed login says so. Nothing else is affected.",
+		"The line names the function and the line of the code. Fix the provider, and build the servers again."},
 }
 
 // membership has the codes of membership changes.
