@@ -1,12 +1,14 @@
 package sim
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/proof/history"
@@ -195,15 +197,45 @@ func (w *World) logger(id uint64) *slog.Logger {
 		id += secondWorld
 	}
 	if w.log == nil {
-		return slog.New(slog.DiscardHandler)
+		return slog.New(suspicion{slog.DiscardHandler, w, id})
 	}
-	return slog.New(slog.NewTextHandler(w.log,
+	return slog.New(suspicion{slog.NewTextHandler(w.log,
 		&slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 			if len(groups) == 0 && a.Key == slog.TimeKey {
 				return slog.Float64("at", float64(w.now)/1e9)
 			}
 			return a
-		}})).With("on", id)
+		}}), w, id}).With("on", id)
+}
+
+// A suspicion is a server's log that fails the World when the server says that an invariant of its own is broken: it
+// then closes the connection, and its client notices nothing more.
+type suspicion struct {
+	slog.Handler
+	w  *World
+	id uint64
+}
+
+// Enabled implements slog.Handler.
+func (s suspicion) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelError || s.Handler.Enabled(ctx, level)
+}
+
+// Handle implements slog.Handler.
+func (s suspicion) Handle(ctx context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "invariant broken") {
+		s.w.fail("server %d: %s", s.id, r.Message)
+	}
+	if !s.Handler.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return s.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (s suspicion) WithAttrs(attrs []slog.Attr) slog.Handler {
+	s.Handler = s.Handler.WithAttrs(attrs)
+	return s
 }
 
 // secondWorld is added to the ids of a twin's servers where those of both Worlds meet.
