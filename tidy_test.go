@@ -34,7 +34,7 @@ var largePackages = map[string]int{
 	"internal/quorum":      6650,
 	"internal/replica":     9260,
 	"internal/server":      5350,
-	"internal/proof/sim":   9800,
+	"internal/proof/sim":   9850,
 	"internal/storage":     6650,
 	"internal/tree":        7520,
 	"zk":                   5900,
