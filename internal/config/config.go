@@ -110,7 +110,7 @@ type Limits struct {
 	MaxClientCnxns     int           // connections from one address; 0 or -1 for no limit
 	ListenBacklog      int           // connections that wait to be accepted; -1 for the system's limit
 	JuteMaxBuffer      int           // size of the largest request, in bytes
-	TLSHandshakes      int           // concurrent TLS handshakes, a tenth of them, but at least 16, from one address; -1 for no limit
+	TLSHandshakes      int           // concurrent TLS handshakes, a tenth (at least 16) from one address; -1 for no limit
 	SessionlessTimeout time.Duration // a connection without a session is closed after this time
 	TCPKeepAlive       bool          // the system probes idle client connections
 	Connection         string        // limits of each connection, unless zooid limits sets others
