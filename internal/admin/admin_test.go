@@ -129,7 +129,7 @@ func TestCommands(t *testing.T) {
 	r := start(t, Options{})
 	bodies := map[string]string{"shed_connections": `{"percentage": 0}`}
 	// failing are the commands that don't do anything for a server alone.
-	failing := map[string]int{"restore": 503, "drain": 500, "reload": 503}
+	failing := map[string]int{"restore": 503, "drain": 409, "reload": 503}
 	for _, cmd := range commands() {
 		want := failing[cmd.name]
 		if want == 0 {
