@@ -151,9 +151,9 @@ func (l *learner) try(j *judge, p costly.Plan) (f costly.Found, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), learnPatience)
 	defer cancel()
 	server := j.run.Servers[0]
-	a, err := newLearningAttacker(newField(ctx, j.seed, j.run.Addrs(), nil), l.tried, 0)
+	a, err := awaitLearningAttacker(newField(ctx, j.seed, j.run.Addrs(), nil), l.tried)
 	if err != nil {
-		return f, err
+		return f, fmt.Errorf("for %v no newcomer was let in: %w", learnPatience, err)
 	}
 	defer func() { a.close() }()
 	heldBefore, err := l.held()
@@ -277,6 +277,17 @@ type learningAttacker struct {
 	encoders [costly.Clients]costly.Encoder
 	replies  [costly.Clients]chan int32 // xids; closed when the connection ends
 	ends     []func()
+}
+
+// awaitLearningAttacker connects the clients of a plan. While the server is short of memory, because of the plan before,
+// it refuses newcomers; awaitLearningAttacker then tries again until f's context ends.
+func awaitLearningAttacker(f *field, plan int) (*learningAttacker, error) {
+	for number := 0; ; number += learnCrowd + 1 { // the crowd has the numbers between
+		a, err := newLearningAttacker(f, plan, number)
+		if err == nil || f.ctx.Err() != nil {
+			return a, err
+		}
+	}
 }
 
 // newLearningAttacker connects the clients and creates the znode below which the plan's znodes are. Numbers distinguish
