@@ -51,14 +51,7 @@ func TestGapBeforeResetIsFinished(t *testing.T) {
 	t.Parallel()
 	memory := NewMemFS()
 	d := filled(t, memory, 12)
-	raw, err := peerSnapshot(position{20, 3}, []byte("x"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := d.ReceiveSnapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := fromPeer(t, d, position{20, 3}, "x")
 	image := (*MemFS)(nil)
 	memory.Hook = func(c Call) error {
 		if c.Op == "rename" && strings.HasSuffix(c.Name, segmentSuffix) && image == nil {
@@ -67,7 +60,7 @@ func TestGapBeforeResetIsFinished(t *testing.T) {
 		}
 		return nil
 	}
-	if err := errors.Join(w.WriteRaw(raw), d.Install(w, hs(4, 0, 20))); err != nil {
+	if err := d.Install(w, hs(4, 0, 20)); err != nil {
 		t.Fatal(err)
 	}
 	if image == nil {

@@ -356,3 +356,20 @@ func peerSnapshot(at position, content []byte) ([]byte, error) {
 	}
 	return raw, w.Abort()
 }
+
+// fromPeer returns a peer's snapshot of which all bytes have arrived.
+func fromPeer(t *testing.T, d *Dir, at position, content string) *SnapshotWriter {
+	t.Helper()
+	raw, err := peerSnapshot(at, []byte(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := d.ReceiveSnapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.WriteRaw(raw); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}

@@ -152,15 +152,8 @@ func TestInstallKeepsVote(t *testing.T) {
 	if err := d.Log().Append(hs(4, 2, 0), nil, true); err != nil {
 		t.Fatal(err)
 	}
-	raw, err := peerSnapshot(position{20, 3}, []byte("x"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := d.ReceiveSnapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(w.WriteRaw(raw), d.Install(w, nil)); err != nil {
+	w := fromPeer(t, d, position{20, 3}, "x")
+	if err := d.Install(w, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range []*Dir{d, mustOpen(t, smallOptions(memory.CrashClone(rand.New(rand.NewPCG(1, 1))), 1))} {
@@ -175,16 +168,9 @@ func TestInstallWithEntriesBehind(t *testing.T) {
 	t.Parallel()
 	memory := NewMemFS()
 	d := filled(t, memory, 3)
-	raw, err := peerSnapshot(position{20, 3}, []byte("x"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := d.ReceiveSnapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := fromPeer(t, d, position{20, 3}, "x")
 	hard := hs(4, 0, 22)
-	if err := errors.Join(w.WriteRaw(raw), d.Install(w, hard)); err != nil {
+	if err := d.Install(w, hard); err != nil {
 		t.Fatal(err)
 	}
 	// Power may fail right here: the commit index must not be ahead of the log.

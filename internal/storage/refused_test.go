@@ -26,17 +26,7 @@ func TestNothingAfterTheEnd(t *testing.T) {
 		memory := NewMemFS()
 		d := filled(t, memory, 6)
 		takeSnapshot(t, d, 3, []byte("x"))
-		raw, err := peerSnapshot(position{20, 3}, []byte("y"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		received, err := d.ReceiveSnapshot()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := received.WriteRaw(raw); err != nil {
-			t.Fatal(err)
-		}
+		received := fromPeer(t, d, position{20, 3}, "y")
 		own, err := d.CreateSnapshot(Meta{Index: 5, Term: 1, ConfState: &raftpb.ConfState{}})
 		if err != nil {
 			t.Fatal(err)
@@ -99,15 +89,8 @@ func TestOldSegmentsBesideAnInstalledLog(t *testing.T) {
 	for _, s := range d.log.segments {
 		old[s.path] = before.content(filepath.Base(s.path))
 	}
-	raw, err := peerSnapshot(position{40, 3}, []byte("y"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := d.ReceiveSnapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(w.WriteRaw(raw), d.Install(w, nil)); err != nil {
+	w := fromPeer(t, d, position{40, 3}, "y")
+	if err := d.Install(w, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(d.Log().Append(hs(3, 0, 40), batch(41, 3, 20, 300), true),
@@ -201,17 +184,7 @@ func TestSnapshotOfAnotherCluster(t *testing.T) {
 	o := smallOptions(NewMemFS(), 1)
 	o.ClusterID++
 	d := mustOpen(t, o)
-	raw, err := peerSnapshot(position{20, 3}, []byte("y"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := d.ReceiveSnapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.WriteRaw(raw); err != nil {
-		t.Fatal(err)
-	}
+	w := fromPeer(t, d, position{20, 3}, "y")
 	if err := d.Install(w, nil); err == nil || !strings.Contains(err.Error(), "it was not installed") ||
 		d.Log().Err() != nil {
 		t.Errorf("installed: %v; the log: %v", err, d.Log().Err())

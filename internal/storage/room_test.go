@@ -272,17 +272,7 @@ func lackRoom(seed uint64, n int, fault error, rng *rand.Rand) string {
 func TestInstallNeedsRoom(t *testing.T) {
 	t.Parallel()
 	n := newNarrow(t, narrowDisks[3].limit)
-	raw, err := peerSnapshot(position{100, 3}, []byte("content"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := n.d.ReceiveSnapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.WriteRaw(raw); err != nil {
-		t.Fatal(err)
-	}
+	w := fromPeer(t, n.d, position{100, 3}, "content")
 	used := uint64(len(n.fs.names))
 	n.fs.FilesMax = used
 	n.d.space.limits.ReserveBytes = -1
