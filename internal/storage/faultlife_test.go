@@ -16,7 +16,7 @@ import (
 var ignoredFaults = []struct{ step, op, name, why string }{
 	{"*", "close", "reserve", "the file only occupies space"},
 	{"*", "close", "spare-*.tmp", "its content is synced, and means nothing"},
-	{"*", "close", "IDENTITY", "its content is synced, and is read again at the next start"},
+	{"*", "close", "IDENTITY", "it was only read"},
 	{"*", "close", "*.snap", "it is synced and verified, or was only read"},
 	{"*", "close", "snapshot-*.tmp", "it is removed next"},
 	{"*", "close", "x.kept", "it was only read"},

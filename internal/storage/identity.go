@@ -201,32 +201,10 @@ func (r *recovery) writeIdentities() error {
 		if r.holdings[dir].identity {
 			continue
 		}
-		if err := r.writeIdentity(dir); err != nil {
+		if err := replaceFile(r.fs, filepath.Join(dir, identityName), []byte(r.identityText())); err != nil {
 			return err
 		}
 		r.holdings[dir].identity = true
-	}
-	return nil
-}
-
-func (r *recovery) writeIdentity(dir string) error {
-	path := filepath.Join(dir, identityName)
-	f, err := r.fs.Create(path + tmpSuffix)
-	if err != nil {
-		return failure("create", path, err)
-	}
-	defer f.Close()
-	if _, err := f.WriteAt([]byte(r.identityText()), 0); err != nil {
-		return failure("write", path, err)
-	}
-	if err := f.Fdatasync(); err != nil {
-		return failure("fdatasync", path, err)
-	}
-	if err := r.fs.Rename(path+tmpSuffix, path); err != nil {
-		return failure("rename", path, err)
-	}
-	if err := r.fs.SyncDir(dir); err != nil {
-		return &FatalError{"sync directory", dir, err}
 	}
 	return nil
 }

@@ -71,8 +71,8 @@ func (d *Dir) install(w *SnapshotWriter, hard hardState) error {
 	if err != nil {
 		return err
 	}
-	if err := l.fs.SyncDir(l.path); err != nil {
-		return &FatalError{"sync directory", l.path, err}
+	if err := syncDir(l.fs, l.path); err != nil {
+		return err
 	}
 	if err := l.ample(w.rename); err != nil {
 		return err

@@ -13,22 +13,14 @@ const keptSuffix = ".kept"
 // keptMax bounds the size of such a file, in bytes.
 const keptMax = 1 << 20
 
-func (d *Dir) keptPath(name string) string { return filepath.Join(d.log.path, name+keptSuffix) }
-
-// Keep durably replaces the content of the kept file of that name with b. After an error the file
-// has its former content, and the directory remains usable.
+// Keep durably replaces the content of the kept file of that name with b. After an error that is not a FatalError the
+// file has its former content, and the log remains usable.
 func (d *Dir) Keep(name string, b []byte) error {
-	path := d.keptPath(name)
-	if len(b) > keptMax {
-		return fmt.Errorf("write %s: %d bytes, at most %d", path, len(b), keptMax)
-	}
-	return replaceFile(d.fs, path, b)
+	return d.small(func() error { return keepFile(d.fs, d.log.path, name, b) })
 }
 
 // Kept returns the content of the kept file of that name, or nil if there is none.
-func (d *Dir) Kept(name string) ([]byte, error) {
-	return KeptBefore(d.fs, d.log.path, name)
-}
+func (d *Dir) Kept(name string) ([]byte, error) { return KeptBefore(d.fs, d.log.path, name) }
 
 // KeptBefore is Dir.Kept for a log directory that the server has not opened yet.
 func KeptBefore(fsys FS, logDir, name string) ([]byte, error) {
@@ -42,10 +34,14 @@ func KeptBefore(fsys FS, logDir, name string) ([]byte, error) {
 // KeepBefore writes the kept file of that name in the log's directory of a server without data, before Open puts the
 // directory in use.
 func KeepBefore(fsys FS, logDir, name string, b []byte) error {
-	path := filepath.Join(logDir, name+keptSuffix)
 	if err := fsys.MkdirAll(logDir); err != nil {
 		return fmt.Errorf("make the log directory: %w", err)
 	}
+	return keepFile(fsys, logDir, name, b)
+}
+
+func keepFile(fsys FS, logDir, name string, b []byte) error {
+	path := filepath.Join(logDir, name+keptSuffix)
 	if len(b) > keptMax {
 		return fmt.Errorf("write %s: %d bytes, at most %d", path, len(b), keptMax)
 	}

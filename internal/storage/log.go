@@ -320,8 +320,8 @@ func (l *Log) roll() error {
 			return err
 		}
 		l.next, l.nextChain = s, chain
-		if err := l.fs.SyncDir(l.path); err != nil {
-			return &FatalError{"sync directory", l.path, err}
+		if err := syncDir(l.fs, l.path); err != nil {
+			return err
 		}
 	}
 	if err := l.writeFrame(frameHeader{hard: l.hard, flags: flagSeal}, nil); err != nil {

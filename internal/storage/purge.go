@@ -118,10 +118,7 @@ func (d *Dir) removeSnapshots(index uint64) (n int, err error) {
 	if n == 0 {
 		return 0, nil
 	}
-	if err := d.fs.SyncDir(d.path); err != nil {
-		return n, &FatalError{"sync directory", d.path, err}
-	}
-	return n, nil
+	return n, syncDir(d.fs, d.path)
 }
 
 // forgetBelow removes the snapshots below index from the list and returns them, oldest first.
@@ -162,20 +159,10 @@ func (l *Log) purgeNow() (bool, error) {
 	void, err := l.forget(index)
 	for _, s := range void {
 		if err == nil {
-			err = l.removeSegment(s)
+			err = removeFile(l.fs, s.path)
 		}
 	}
 	return len(void) > 0, err
-}
-
-func (l *Log) removeSegment(s *segment) error {
-	if err := l.fs.Remove(s.path); err != nil {
-		return &FatalError{"remove", s.path, err}
-	}
-	if err := l.fs.SyncDir(l.path); err != nil {
-		return &FatalError{"sync directory", l.path, err}
-	}
-	return nil
 }
 
 // forget removes the segments all of whose entries are at or below index from the log, closes their

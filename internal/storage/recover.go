@@ -32,8 +32,8 @@ type recovery struct {
 func (d *Dir) recover() error {
 	for _, dir := range d.dirs() {
 		// Renames and removals of the last process may be visible but not durable yet.
-		if err := d.fs.SyncDir(dir); err != nil {
-			return &FatalError{"sync directory", dir, err}
+		if err := syncDir(d.fs, dir); err != nil {
+			return err
 		}
 	}
 	r := newRecovery(d)
@@ -122,8 +122,8 @@ func (r *recovery) create() error {
 		return err
 	}
 	r.activate(s, chain)
-	if err := r.fs.SyncDir(r.path); err != nil {
-		return &FatalError{"sync directory", r.path, err}
+	if err := syncDir(r.fs, r.path); err != nil {
+		return err
 	}
 	return r.writeIdentities()
 }
@@ -314,11 +314,8 @@ func (r *recovery) passOver(err error) error {
 // before anything relies on them.
 func (r *recovery) repair() error {
 	for _, s := range r.void {
-		if err := r.fs.Remove(s.path); err != nil {
-			return &FatalError{"remove", s.path, err}
-		}
-		if err := r.fs.SyncDir(r.path); err != nil {
-			return &FatalError{"sync directory", r.path, err}
+		if err := removeFile(r.fs, s.path); err != nil {
+			return err
 		}
 	}
 	if err := r.clean(); err != nil {

@@ -52,6 +52,10 @@ func TestNothingAfterTheEnd(t *testing.T) {
 			"CreateSnapshot":  func() error { _, err := d.CreateSnapshot(Meta{Index: 6, Term: 1}); return err },
 			"ReceiveSnapshot": func() error { _, err := d.ReceiveSnapshot(); return err },
 			"Install":         func() error { return d.Install(received, hs(3, 0, 20)) },
+			"Keep":            func() error { return d.Keep("x", []byte("y")) },
+			"KeepSkip":        func() error { return d.KeepSkip(skipForTests(7)) },
+			"DropSkip":        func() error { return d.DropSkip(7) },
+			"KeepReport":      func() error { _, _, err := d.KeepReport(Report{Index: 7}); return err },
 		} {
 			if err := do(); !errors.Is(err, want) {
 				t.Errorf("%s, then %s: %v, want %v", end, name, err, want)

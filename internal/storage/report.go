@@ -88,6 +88,14 @@ func (h *Hash) parse(text string) bool {
 // If there is a report on the same entry from an earlier start, it stays unchanged, and kept is
 // false.
 func (d *Dir) KeepReport(r Report) (path string, kept bool, err error) {
+	err = d.small(func() error {
+		path, kept, err = d.keepReport(r)
+		return err
+	})
+	return path, kept, err
+}
+
+func (d *Dir) keepReport(r Report) (path string, kept bool, err error) {
 	r.Cluster, r.Hash = d.log.cluster, HashEntry(r.Data)
 	path = filepath.Join(d.log.path, fmt.Sprintf("%s%d%s", entryPrefix, r.Index, reportSuffix))
 	names, err := d.fs.ReadDir(d.log.path)

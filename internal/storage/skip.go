@@ -193,16 +193,18 @@ func (d *Dir) Skips() ([]Skip, error) { return Skips(d.fs, d.log.path, d.log.clu
 // KeepSkip is WriteSkip for this log.
 func (d *Dir) KeepSkip(s Skip) error {
 	s.Cluster = d.log.cluster
-	return WriteSkip(d.fs, d.log.path, s)
+	return d.small(func() error { return WriteSkip(d.fs, d.log.path, s) })
 }
 
-// DropSkip removes the decision about the entry at index.
-func (d *Dir) DropSkip(index uint64) error { return RemoveSkip(d.fs, d.log.path, index) }
+// DropSkip removes the decision about the entry at index i.
+func (d *Dir) DropSkip(i uint64) error {
+	return d.small(func() error { return RemoveSkip(d.fs, d.log.path, i) })
+}
 
 // RemoveSkip removes the decision about the entry at index from a log's directory.
 func RemoveSkip(fsys FS, logDir string, index uint64) error {
 	path := skipPath(logDir, index)
-	if err := errors.Join(fsys.Remove(path), fsys.SyncDir(logDir)); err != nil {
+	if err := removeFile(fsys, path); err != nil {
 		return fmt.Errorf("remove the decision in %s: %w", path, err)
 	}
 	return nil

@@ -10,26 +10,55 @@ import (
 )
 
 // replaceFile durably replaces a file's content with b. After a crash the file has either its
-// former content or b.
+// former content or b. After a FatalError that isn't known, and the same must not be tried again (room.go).
 func replaceFile(fsys FS, path string, b []byte) error {
 	f, err := fsys.Create(path + tmpSuffix)
 	if err != nil {
 		return fmt.Errorf("create %s: %w", path, err)
 	}
-	_, err = f.WriteAt(b, 0)
-	if err == nil {
-		err = f.Fdatasync()
+	op := "write"
+	if _, err = f.WriteAt(b, 0); err == nil {
+		op, err = "fdatasync", f.Fdatasync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = fsys.Rename(path+tmpSuffix, path)
+		op, err = "rename", fsys.Rename(path+tmpSuffix, path)
 	}
-	if err == nil {
-		err = fsys.SyncDir(filepath.Dir(path))
+	if NoRoom(err) {
+		fsys.Remove(path + tmpSuffix) // it must not be synced again; if it stays, the next start removes it
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return failure(op, path, err)
+	}
+	return syncDir(fsys, filepath.Dir(path))
+}
+
+// removeFile durably removes a file.
+func removeFile(fsys FS, path string) error {
+	if err := fsys.Remove(path); err != nil {
+		return &FatalError{"remove", path, err}
+	}
+	return syncDir(fsys, filepath.Dir(path))
+}
+
+// syncDir makes a directory's entries durable.
+func syncDir(fsys FS, dir string) error {
+	if err := fsys.SyncDir(dir); err != nil {
+		return &FatalError{"sync directory", dir, err}
 	}
 	return nil
+}
+
+// small does a change of the small files in the log's directory, unless the log has ended. A disk that fails it ends
+// the log: what is on the disk isn't known, and trying again would prove nothing.
+func (d *Dir) small(change func() error) error {
+	err := d.log.Err()
+	if err == nil {
+		err = change()
+	}
+	if fatal := (*FatalError)(nil); errors.As(err, &fatal) {
+		d.log.fail(err)
+	}
+	return err
 }
 
 // fileSize returns a file's length.

@@ -327,10 +327,7 @@ func (w *SnapshotWriter) rename() error {
 		return failure("rename", w.tmp, err)
 	}
 	w.close()
-	if err := w.dir.fs.SyncDir(w.dir.path); err != nil {
-		return &FatalError{"sync directory", w.dir.path, err}
-	}
-	return nil
+	return syncDir(w.dir.fs, w.dir.path)
 }
 
 // Abort removes the unfinished file. After Commit, Install or another Abort it does nothing.

@@ -243,27 +243,17 @@ func (s *spares) retire(path string, size, wanted int64, inPlace bool) error {
 		err = s.fs.Rename(path, name)
 	}
 	if name == "" || NoRoom(err) {
-		if err := s.fs.Remove(path); err != nil {
-			return &FatalError{"remove", path, err}
-		}
-		return s.syncDir()
+		return removeFile(s.fs, path)
 	}
 	if err != nil {
 		return &FatalError{"rename", path, err}
 	}
-	if err := s.syncDir(); err != nil {
+	if err := syncDir(s.fs, s.path); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	s.ready = append(s.ready, name)
 	s.mu.Unlock()
-	return nil
-}
-
-func (s *spares) syncDir() error {
-	if err := s.fs.SyncDir(s.path); err != nil {
-		return &FatalError{"sync directory", s.path, err}
-	}
 	return nil
 }
 
