@@ -30,6 +30,8 @@ func coded(err error) error {
 // codeOfKind returns the code of an error of a package without codes, or "".
 func codeOfKind(err error) string {
 	switch {
+	case is[*tree.NewerError](err), is[*storage.FormatError](err): // which is a DamageError, too
+		return "ZD-1115"
 	case is[*storage.DamageError](err):
 		return "ZD-1110"
 	case is[*storage.FatalError](err):
@@ -38,8 +40,6 @@ func codeOfKind(err error) string {
 		return "ZD-1111"
 	case is[*storage.MissingError](err):
 		return "ZD-1112"
-	case is[*tree.NewerError](err):
-		return "ZD-1115"
 	case is[*tree.MissingRuleError](err):
 		return "ZD-3141"
 	case is[*server.DivergedAloneError](err):

@@ -38,6 +38,9 @@ func TestCodesOfErrors(t *testing.T) {
 			t.Errorf("%T: %q, want %s", err, text, want)
 		}
 	}
+	if text := errorText(&storage.FormatError{}); !strings.HasSuffix(text, " (ZD-1115)") {
+		t.Errorf("a file of a newer format, which is also a DamageError: %q", text)
+	}
 	if text := errorText(runbook.Errorf("ZD-1203", "read: %w",
 		syscall.ENOSPC)); text != "read: no space left on device (ZD-1203)" {
 		t.Errorf("%q", text)

@@ -40,6 +40,9 @@ func (o *ExportOptions) tree(dir string, stage func(what string)) (t *tree.Tree,
 	t, err = readSnapshot(file, dir)
 	if damage := (*storage.DamageError)(nil); errors.As(err, &damage) {
 		damage.File = shown
+		if errors.As(err, new(*storage.FormatError)) {
+			return nil, 0, err
+		}
 		return nil, 0, fmt.Errorf("%w. The snapshot is truncated or corrupt. Take another one", damage)
 	}
 	if err != nil {

@@ -143,7 +143,7 @@ func Open(o Options) (*Dir, error) {
 	if err == nil {
 		err = d.recover()
 	}
-	if damage := (*DamageError)(nil); errors.As(err, &damage) {
+	if damage := (*DamageError)(nil); errors.As(err, &damage) && !errors.As(err, new(*FormatError)) {
 		err = fmt.Errorf("open data directory %s: %w. Nothing was changed. Restore the directory from a copy, "+
 			"or, "+DoMove, o.Dir, err)
 	}

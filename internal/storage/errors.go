@@ -18,6 +18,17 @@ func (e *DamageError) Error() string {
 	return fmt.Sprintf("%s is damaged at offset %d: %s", e.File, e.Offset, e.Reason)
 }
 
+// FormatError says that a file, the header of which is whole, is of a newer format than this version reads. What can't
+// use a damaged file can't use this one either, so it wraps a DamageError. Find it with errors.As.
+type FormatError struct{ DamageError }
+
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("%s is of a newer version of Zooid than this one, which can't read it: %s. Use the version that wrote it",
+		e.File, e.Reason)
+}
+
+func (e *FormatError) Unwrap() error { return &e.DamageError }
+
 // FatalError is the first failed write, sync or rename of the log. From then on the content of the
 // disk is unknown: the process must end, and the next start determines what is there. The log
 // returns the same error for everything after it. Find it with errors.As.

@@ -79,6 +79,59 @@ func TestForgedMeta(t *testing.T) {
 	}
 }
 
+// TestNewerSnapshot: a snapshot of a newer format is reported as that and not as damage, unless its header may be
+// damaged. All that handles damage handles it.
+func TestNewerSnapshot(t *testing.T) {
+	t.Parallel()
+	header := (&Meta{Index: 7, Term: 2, ConfState: &raftpb.ConfState{Voters: []uint64{1}}}).append(nil)
+	for _, c := range []struct {
+		format uint32
+		whole  bool // the header's checksum is right
+		newer  bool
+	}{{snapFormat + 1, true, true}, {snapFormat + 1, false, false}, {0, true, false}} {
+		b := forgedSnapshot(func(int, *chunkPlace) {}, func(*snapFooter) {}, nil)
+		if le.PutUint32(b[8:], c.format); c.whole {
+			le.PutUint32(b[len(header)-4:], crcUpdate(0, b[:len(header)-4]))
+		}
+		memory := NewMemFS()
+		if err := memory.MkdirAll("data"); err != nil {
+			t.Fatal(err)
+		}
+		memory.Damage("data/0000000000000007.snap", func([]byte) []byte { return b })
+		_, err := PeekSnapshot(memory, "data")
+		says := err != nil && strings.Contains(err.Error(), "is of a newer version of Zooid") &&
+			!strings.Contains(err.Error(), "is damaged")
+		if says != c.newer || errors.As(err, new(*FormatError)) != c.newer || !errors.As(err, new(*DamageError)) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// TestNewerSnapshotIsNeeded: a start that needs a snapshot of a newer format says so. Nobody is told to give up the
+// directory, which the newer version can read.
+func TestNewerSnapshotIsNeeded(t *testing.T) {
+	t.Parallel()
+	memory := NewMemFS()
+	d := filled(t, memory, 60)
+	takeSnapshot(t, d, 50, []byte("x"))
+	if _, n, err := d.Purge(1, 0); err != nil || n == 0 {
+		t.Fatalf("%d segments are purged: %v", n, err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	memory.Damage(d.snapshotPath(50), func(b []byte) []byte {
+		le.PutUint32(b[8:], snapFormat+1)
+		head := le.Uint32(b[12:])
+		le.PutUint32(b[head-4:], crcUpdate(0, b[:head-4]))
+		return b
+	})
+	_, err := Open(smallOptions(memory, 1))
+	if !errors.As(err, new(*FormatError)) || strings.Contains(err.Error(), "Restore") {
+		t.Errorf("opened: %v", err)
+	}
+}
+
 // forgedSnapshot is a snapshot file of two chunks that parts of it can be wrong in while its checksums are right.
 func forgedSnapshot(chunk func(n int, c *chunkPlace), foot func(f *snapFooter), behind []byte) []byte {
 	meta := Meta{Index: 7, Term: 2, ConfState: &raftpb.ConfState{Voters: []uint64{1}}}

@@ -96,19 +96,22 @@ func (m *Meta) append(buf []byte) []byte {
 	return le.AppendUint32(buf, crcUpdate(0, buf))
 }
 
-// parseMeta parses a snapshot's header at the start of b; size is the header's length.
+// parseMeta parses a snapshot's header at the start of b; size is the header's length. If there is a fault, size is 0
+// unless the header is whole and of a newer format.
 func parseMeta(b []byte) (m Meta, size int, fault string) {
 	le := binary.LittleEndian
 	if len(b) < snapFixedSize || string(b[:8]) != snapMagic {
 		return m, 0, "not the start of a snapshot"
 	}
-	if f := le.Uint32(b[8:]); f == 0 || f > snapFormat {
-		return m, 0, fmt.Sprintf("snapshot format %d; this version reads formats 1 to %d", f, snapFormat)
-	}
 	size = int(le.Uint32(b[12:]))
 	if size < snapFixedSize+21 || size > min(len(b), snapHeaderMax) ||
 		le.Uint32(b[size-4:]) != crcUpdate(0, b[:size-4]) {
 		return m, 0, "checksum of the snapshot header wrong"
+	}
+	if f := le.Uint32(b[8:]); f > snapFormat {
+		return m, size, fmt.Sprintf("snapshot format %d; this version reads formats 1 to %d", f, snapFormat)
+	} else if f == 0 {
+		return m, 0, "snapshot format 0"
 	}
 	m = Meta{
 		ClusterID: le.Uint64(b[16:]), Index: le.Uint64(b[24:]), Term: le.Uint64(b[32:]),
@@ -224,7 +227,9 @@ func scanSnapshot(f File, path string, whole bool) (*snapLayout, error) {
 		}
 	}
 	meta, n, fault := parseMeta(b)
-	if fault != "" {
+	if fault != "" && n > 0 {
+		return nil, &FormatError{DamageError{File: path, Reason: fault}}
+	} else if fault != "" {
 		return nil, damaged(path, 0, "%s", fault)
 	}
 	s := &snapLayout{meta: meta}

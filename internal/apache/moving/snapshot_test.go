@@ -4,7 +4,9 @@ package moving
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -85,6 +87,12 @@ func TestExportOfFiles(t *testing.T) {
 		changed[at] ^= 0x10
 		try(fmt.Sprint("changed at ", at), changed, exitDamaged, "Take another")
 	}
+	newer := bytes.Clone(whole)
+	newer[8]++
+	head := int(binary.LittleEndian.Uint32(newer[12:])) - crc32.Size
+	sum := crc32.Checksum(newer[:head], crc32.MakeTable(crc32.Castagnoli))
+	binary.LittleEndian.PutUint32(newer[head:], sum)
+	try("of a newer format", newer, exitDamaged, file+" is of a newer version of Zooid")
 	try("text", []byte("<html>404</html>"), 1, "isn't a Zooid snapshot")
 	try("bytes", bytes.Repeat([]byte{0, 1, 2, 3}, 100), 1, "this isn't a Zooid snapshot")
 	try("a snapshot of Apache's", append([]byte("ZKSN"), make([]byte, 100)...), 1, "this is an Apache snapshot")
