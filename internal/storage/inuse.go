@@ -6,14 +6,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // InUse reports whether a directory holds files of a data directory: an identity, a log segment or
-// a snapshot.
+// a snapshot. A directory that exists and can't be read counts as in use: it must not be taken for a new one.
 func InUse(dir string) bool {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return false
+		return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
 	}
 	for _, e := range entries {
 		if n := e.Name(); n == identityName || strings.HasSuffix(n, segmentSuffix) || strings.HasSuffix(n, snapshotSuffix) {

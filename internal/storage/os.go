@@ -105,9 +105,16 @@ func (OS) Lock(dir string) (io.Closer, error) {
 	}
 	if err := unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		d.Close()
-		return nil, fmt.Errorf("lock %s: another process holds this data directory (is the server running?): %w", dir, err)
+		return nil, lockFailure(dir, err)
 	}
 	return dirLock{d}, nil
+}
+
+func lockFailure(dir string, err error) error {
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return fmt.Errorf("lock %s: another process holds this data directory (is the server running?): %w", dir, err)
+	}
+	return fmt.Errorf("lock %s: %w", dir, err)
 }
 
 // dirLock is the open directory that holds the lock.

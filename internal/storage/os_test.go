@@ -2,8 +2,10 @@ package storage
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"unsafe"
@@ -225,5 +227,16 @@ func TestUnlockIsForAllCopies(t *testing.T) {
 	}
 	if err := again.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestLockFailure: only a lock that another process holds is reported as one.
+func TestLockFailure(t *testing.T) {
+	t.Parallel()
+	for cause, held := range map[error]bool{syscall.EWOULDBLOCK: true, syscall.ENOLCK: false, syscall.ENOTSUP: false} {
+		err := lockFailure("data", cause)
+		if says := strings.Contains(err.Error(), "another process holds"); says != held || !errors.Is(err, cause) {
+			t.Errorf("%v is reported as: %v", cause, err)
+		}
 	}
 }

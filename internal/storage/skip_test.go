@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,6 +97,28 @@ func TestBadSkips(t *testing.T) {
 		if all, err := Skips(OS{}, dir, 7); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("as %s: %v, %v", name, all, err)
 		}
+	}
+}
+
+// TestSkipRemovedMeanwhile: a decision is withdrawn between the listing of the files and their reading. The others are
+// read all the same.
+func TestSkipRemovedMeanwhile(t *testing.T) {
+	t.Parallel()
+	memory := NewMemFS()
+	d := filled(t, memory, 1)
+	for _, index := range []uint64{5, 6, 7} {
+		if err := d.KeepSkip(skipForTests(index)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	memory.Hook = func(c Call) error {
+		if c.Op == "open" && strings.HasSuffix(c.Name, "entry-6.skip") {
+			return &fs.PathError{Op: c.Op, Path: c.Name, Err: fs.ErrNotExist}
+		}
+		return nil
+	}
+	if all, err := d.Skips(); err != nil || len(all) != 2 || all[0].Index != 5 || all[1].Index != 7 {
+		t.Errorf("decisions: %v, %v", all, err)
 	}
 }
 

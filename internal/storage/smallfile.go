@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -116,6 +117,9 @@ func eachEntryFile(
 	slices.Sort(indexes)
 	for _, index := range indexes {
 		b, err := readBounded(fsys, paths[index], most)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed since it was listed, which says nothing about the others
+		}
 		if err == nil {
 			err = visit(paths[index], index, b)
 		}

@@ -249,7 +249,7 @@ func (w *SnapshotWriter) finish() error {
 	}
 	layout, err := scanSnapshot(pausingFile{w.file, w.pause}, w.tmp, true)
 	if err != nil {
-		return fmt.Errorf("snapshot is not on the disk as it was written: %w", err)
+		return fmt.Errorf("read the snapshot back from the disk: %w", err)
 	}
 	if layout.meta.ClusterID != w.dir.log.cluster {
 		return fmt.Errorf("snapshot %s is of cluster %#x, this server of cluster %#x; it was not installed", w.tmp,

@@ -232,6 +232,16 @@ func TestDataIsRemoved(t *testing.T) {
 	if InUse(dir) || InUse(filepath.Join(dir, "none")) {
 		t.Error("an empty directory is in use")
 	}
+	loop := filepath.Join(dir, "loop")
+	if err := os.Symlink("loop", loop); err != nil {
+		t.Fatal(err)
+	}
+	if !InUse(loop) {
+		t.Error("a directory that can't be read is taken for a new one")
+	}
+	if err := os.Remove(loop); err != nil {
+		t.Fatal(err)
+	}
 	if err := RemoveData(filepath.Join(dir, "none")); err != nil {
 		t.Errorf("of no directory: %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -112,7 +113,7 @@ func running(dirs ...string) bool {
 		}
 		lock, err := storage.OS{}.Lock(dir)
 		if err != nil {
-			return !errors.Is(err, fs.ErrPermission)
+			return errors.Is(err, syscall.EWOULDBLOCK)
 		}
 		lock.Close()
 	}
