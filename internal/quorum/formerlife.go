@@ -60,17 +60,21 @@ func (e *FormerLifeError) Error() string {
 		e.Server, e.From, e.Index, e.Term, e.Last)
 }
 
-// read loads the file. An unreadable file counts as missing: the server then reports no departures.
-func (d *departures) read() {
+// read loads the file. A file of another size counts as missing: the server then reports no departures.
+func (d *departures) read() error {
 	d.of = map[uint64]Departure{}
 	b, err := d.dir.Kept(departedName)
-	if err != nil || len(b)%departedSize != 0 {
-		return
+	if err != nil {
+		return fmt.Errorf("read which servers have lost their data: %w", err)
+	}
+	if len(b)%departedSize != 0 {
+		return nil
 	}
 	d.kept = b
 	for ; len(b) > 0; b = b[departedSize:] {
 		d.of[binary.BigEndian.Uint64(b)] = Departure{binary.BigEndian.Uint64(b[8:]), binary.BigEndian.Uint64(b[16:])}
 	}
+	return nil
 }
 
 // note records that an entry has taken out a life of a server.

@@ -54,7 +54,7 @@ func TestOldDiskComesBack(t *testing.T) {
 	}
 	c.step(reconcileTicks)
 	kept := departures{view: &c.nodes[1].loop.view}
-	if kept.read(); kept.of[3] != at {
+	if err := kept.read(); err != nil || kept.of[3] != at {
 		t.Errorf("its file has the departures %v", kept.of)
 	}
 	c.crash(2)
@@ -193,7 +193,7 @@ func TestDeparturesAreKept(t *testing.T) {
 	keeps("later", 1)
 	keeps("without a change", 0)
 	again := departures{view: d.view}
-	if again.read(); !maps.Equal(again.of, want) || !slices.Equal(again.kept, d.kept) {
+	if err := again.read(); err != nil || !maps.Equal(again.of, want) || !slices.Equal(again.kept, d.kept) {
 		t.Errorf("read again: %v", again.of)
 	}
 	for _, file := range [][]byte{make([]byte, departedSize-1), make([]byte, departedSize+1)} {
@@ -201,10 +201,20 @@ func TestDeparturesAreKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		again = departures{view: d.view}
-		if again.read(); len(again.of) > 0 || again.kept != nil {
-			t.Errorf("of %d bytes: %v", len(file), again.of)
+		if err := again.read(); err != nil || len(again.of) > 0 || again.kept != nil {
+			t.Errorf("of %d bytes: %v, %v", len(file), again.of, err)
 		}
 	}
+	b.fs.Hook = func(c storage.Call) error {
+		if c.Op == "open" {
+			return errOdd
+		}
+		return nil
+	}
+	if err := again.read(); !errors.Is(err, errOdd) {
+		t.Errorf("a file that can't be read: %v", err)
+	}
+	b.fs.Hook = nil
 	most := 0
 	for id := range uint64(2 * lostMax) {
 		d.note(100+id, Departure{100 + id, 4})

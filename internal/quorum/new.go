@@ -67,7 +67,9 @@ func NewLoop(o LoopOptions) (*Loop, error) {
 	l.member(conf)
 	l.roster.read()
 	l.strays.note(l.Peers())
-	l.departures.read()
+	if err := l.departures.read(); err != nil {
+		return nil, err
+	}
 	l.levels.inForce, _ = o.State.Levels()
 	if meta, ok := o.Dir.NewestSnapshot(); ok && contains(conf, o.ID) {
 		l.joining.memberSince = meta.Index
