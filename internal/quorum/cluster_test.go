@@ -434,6 +434,7 @@ func (b *node) Visit(announcement []byte) {
 
 func (b *node) SendSnapshot(to, index uint64, message []byte) {
 	snap, err := b.dir.OpenSnapshot(index)
+	unread := err != nil
 	send := func() {
 		if err == nil {
 			err = fmt.Errorf("no link to %d", to)
@@ -442,7 +443,7 @@ func (b *node) SendSnapshot(to, index uint64, message []byte) {
 			}
 			snap.Close()
 		}
-		b.post(func() { b.loop.Handle(Event{Kind: EventSent, From: to, Err: err}) })
+		b.post(func() { b.loop.Handle(Event{Kind: EventSent, From: to, Err: err, Unread: unread}) })
 	}
 	if b.c.slow {
 		b.c.streams = append(b.c.streams, send)

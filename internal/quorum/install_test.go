@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -96,6 +97,62 @@ func TestUnfitForASnapshot(t *testing.T) {
 	c.step(30)
 	if unfit := (*UnfitError)(nil); !errors.As(behind.failed, &unfit) || len(behind.applied) > 0 {
 		t.Errorf("it goes on: %v, %d applied", behind.failed, len(behind.applied))
+	}
+}
+
+// TestUnreadableSnapshotIsReplaced: a leader whose newest snapshot is damaged writes another one, at the same entry if
+// there is no later one, and the server that needs it catches up. Nothing else makes a snapshot due.
+func TestUnreadableSnapshotIsReplaced(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, 2, 3)
+	lead := c.leader()
+	behind := c.nodes[lead.id%3+1]
+	c.crash(behind.id)
+	lead.snapshot = 1
+	for i := range uint64(20) {
+		lead.mine, lead.waiting = []uint64{i + 1}, slices.Repeat([]uint64{i + 1}, 2000)
+		c.step(1)
+	}
+	c.step(5)
+	lead.snapshot = 0
+	meta, ok := lead.dir.NewestSnapshot()
+	if !ok {
+		t.Fatal("there is no snapshot")
+	}
+	var said strings.Builder
+	lead.loop.log = slog.New(slog.NewTextHandler(&said, nil))
+	lead.fs.Damage(fmt.Sprintf("/data/%016x.snap", meta.Index), func(b []byte) []byte { return b[:len(b)-1] })
+	c.restart(behind.id)
+	c.step(snapshotRetryTicks + 50)
+	c.agreed(20)
+	if n := strings.Count(said.String(), "can't read its newest snapshot"); n != 1 || lead.loop.snap.wanted {
+		t.Errorf("it has said %d times that it can't read the snapshot:\n%s", n, &said)
+	}
+}
+
+// TestSnapshotIsNotSent: which failures to send a snapshot make a leader write another one, and when.
+func TestSnapshotIsNotSent(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		what   string
+		unread bool
+		index  uint64 // that was sent; the newest is 0
+		is     func(s *snapshots)
+		want   bool
+	}{
+		{"the newest can't be read", true, 0, func(*snapshots) {}, true},
+		{"the connection broke", false, 0, func(*snapshots) {}, false},
+		{"an older one was removed", true, 1, func(*snapshots) {}, false},
+		{"another one is being written", true, 0, func(s *snapshots) { s.running = true }, false},
+	} {
+		l := newCluster(t, 1).leader1().loop
+		l.snap.sent[2], l.snap.began, l.snap.retryAt = x.index, 7, 0
+		x.is(&l.snap)
+		l.snap.notSent(l, Event{From: 2, Unread: x.unread, Err: errOdd})
+		if _, kept := l.snap.sent[2]; kept || l.snap.wanted != x.want ||
+			x.want != (l.snap.retryAt == 7+snapshotRetryTicks) {
+			t.Errorf("%s: %+v", x.what, l.snap)
+		}
 	}
 }
 

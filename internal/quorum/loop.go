@@ -205,7 +205,7 @@ func (l *Loop) Handle(e Event) {
 		status := raft.SnapshotFinish
 		if e.Err != nil {
 			status = raft.SnapshotFailure
-			delete(l.snap.sent, e.From)
+			l.snap.notSent(l, e)
 		}
 		l.node.ReportSnapshot(e.From, status)
 	}

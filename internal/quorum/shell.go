@@ -91,4 +91,6 @@ type Event struct {
 	// is the number of the newest connection at that time. Numbers are ascending.
 	Conn uint64
 	Err  error
+	// Unread, of EventSent, says that the snapshot could not be sent because this server can't read it.
+	Unread bool
 }

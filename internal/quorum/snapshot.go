@@ -12,7 +12,7 @@ import (
 type snapshots struct {
 	logBytes int64 // bytes of log applied since the last snapshot
 	running  bool
-	wanted   bool   // a member that needs a snapshot isn't in the newest one's membership
+	wanted   bool   // a member needs another snapshot: it isn't in the newest one's membership, or that can't be read
 	began    uint64 // tick when the last snapshot began
 	retryAt  uint64 // after a failure: tick before which no other snapshot is tried
 	sent     sent
@@ -69,6 +69,19 @@ func (s *snapshots) written(l *Loop, e Event) {
 	l.log.Info("snapshot written", "index", e.Meta.Index, "zxid", zxid, "bytes", e.Bytes)
 	l.tell(func() { l.state.SnapshotDone(e.Meta, e.Bytes) })
 	l.shell.Purge(l.o.SnapshotsKept, s.sent.needed(l, e.Meta.Index))
+}
+
+// notSent handles the failure to send a snapshot to a member. If this server can't read its newest snapshot, it writes
+// another one, or else the member would wait forever.
+func (s *snapshots) notSent(l *Loop, e Event) {
+	index := s.sent[e.From]
+	delete(s.sent, e.From)
+	if newest, _ := l.dir.NewestSnapshot(); !e.Unread || s.running || s.wanted || newest.Index != index {
+		return
+	}
+	s.wanted, s.retryAt = true, max(s.retryAt, s.began+snapshotRetryTicks)
+	l.log.Error("this server can't read its newest snapshot, which another server needs; it writes a new one. Check the disk",
+		"index", index, "err", e.Err)
 }
 
 // sent holds, by member, the index of the snapshot that was sent to it. The log after that index is kept until the

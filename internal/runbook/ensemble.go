@@ -204,14 +204,14 @@ var versions = []Entry{
 		"The snapshot contradicts what this server knows.",
 		"If this repeats, compare the versions of both servers."},
 	{"ZD-3311", "A snapshot could not be sent to a peer",
-		"The connection broke, or the snapshot can't be read. The server tries again from where it stopped.",
+		"The connection broke, or the snapshot can't be read; then the server writes another one (ZD-2033). The server tries again from where it stopped.",
 		"If this repeats, check the network to that server and this server's disk."},
 	{"ZD-3312", "A peer's snapshot arrived only in part",
 		"The connection broke. The received part is kept, and the rest is sent when the peer connects again.",
 		"If this repeats, check the network to that server."},
 	{"ZD-3313", "A peer's snapshot can't be used",
 		"The snapshot is of a newer version, is damaged, or isn't the one that was announced; the error says which. This server keeps its state and stays behind the others.",
-		"If this repeats and the peer runs a newer version, upgrade this server. Otherwise make another server lead, by restarting the peer, and check the peer's disk."},
+		"If this repeats and the peer runs a newer version, upgrade this server. A peer that is asked again for a damaged snapshot finds the damage and writes another snapshot (ZD-2033); an earlier version doesn't: make another server lead, by restarting the peer. In either case check the peer's disk."},
 }
 
 // replicas has the codes of diverging states, and of entries that can't be applied.

@@ -15,6 +15,7 @@ var messages = map[string]string{
 	"a crash interrupted the installation of a peer's snapshot, which is discarded":                                                                                                               "ZD-2014",
 	"a snapshot could not be written; it will be tried again, and the log is kept until then":                                                                                                     "ZD-2030",
 	"old snapshots and log segments could not be removed; the disk fills up if this persists":                                                                                                     "ZD-2031",
+	"this server can't read its newest snapshot, which another server needs; it writes a new one. Check the disk":                                                                                 "ZD-2033",
 	"an election could not be started": "ZD-3001",
 	"this leader's clock differs from those of most other servers, whose time it uses; set the clock, and keep it synchronized": "ZD-3002",
 	"a leader's clock was ahead: the ensemble's time is set back to that of most servers":                                       "ZD-3003",

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
@@ -178,4 +181,63 @@ func TestSenderWaitsForRoom(t *testing.T) {
 		}
 		s.incoming.Keep(nil)
 	})
+}
+
+// TestSnapshotThatIsAskedForAgain: a peer has received a snapshot and asks for it again. The sender then reads it
+// completely, and finds damage that it doesn't look for otherwise. It reads a snapshot that is in order only once.
+func TestSnapshotThatIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	fs := storage.NewMemFS()
+	dir := disk(t, fs)
+	err := dir.Log().Append(&pb.HardState{Term: new(uint64(1)), Vote: new(uint64(1)), Commit: new(uint64(1))},
+		[]*pb.Entry{{Index: new(uint64(1)), Term: new(uint64(1))}}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := dir.CreateSnapshot(storage.Meta{Index: 1, Term: 1, ConfState: &pb.ConfState{Voters: []uint64{1}}})
+	if err == nil {
+		chunk := make([]byte, 5000)
+		rand.NewChaCha8([32]byte{2}).Read(chunk)
+		err = errors.Join(w.WriteChunk(chunk), w.Commit())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads := 0
+	fs.Hook = func(c storage.Call) error {
+		if c.Op == "read" {
+			reads++
+		}
+		return nil
+	}
+	tr := &transport{ctx: t.Context()}
+	s := &streams{dir: dir, t: tr, log: slog.New(slog.DiscardHandler), sent: map[uint64]uint64{}}
+	open := func() (all int, err error) {
+		reads = 0
+		snap, err := s.open(2, 1)
+		if err == nil {
+			snap.Close()
+		}
+		return reads, err
+	}
+	first, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.received(2, 1)
+	if all, err := open(); err != nil || all <= first {
+		t.Errorf("asked for again: %d reads after %d, %v", all, first, err)
+	}
+	if all, err := open(); err != nil || all != first {
+		t.Errorf("asked for once more: %d reads, %v", all, err)
+	}
+	s.read = 0 // by a sender that hasn't read it
+	fs.Damage("/data/0000000000000001.snap", func(b []byte) []byte { b[len(b)/2] ^= 1; return b })
+	if _, err := open(); !errors.As(err, new(*unreadError)) || !errors.As(err, new(*storage.DamageError)) {
+		t.Errorf("the damaged one: %v", err)
+	}
+	s.received(2, 7)
+	if _, err := open(); err != nil {
+		t.Errorf("the damaged one is sent for the first time: %v", err)
+	}
 }

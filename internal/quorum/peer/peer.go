@@ -97,7 +97,10 @@ func Open(o Options) (*Peer, error) {
 	}
 	p.transport.lineage.Store(lineage)
 	p.transport.decideOlder(&o, last)
-	p.streams = &streams{dir: o.Dir, t: p.transport, log: o.Log, sending: map[uint64]bool{}, failed: map[uint64]failures{}}
+	p.streams = &streams{
+		dir: o.Dir, t: p.transport, log: o.Log, sending: map[uint64]bool{}, failed: map[uint64]failures{},
+		sent: map[uint64]uint64{},
+	}
 	p.transport.snapshot = p.streams.receive
 	p.writer = snapshotWriter{dir: o.Dir, log: o.Log, stop: make(chan struct{}), tell: p.transport.tell}
 	p.loop, err = quorum.NewLoop(quorum.LoopOptions{

@@ -43,7 +43,9 @@ type streams struct {
 	current net.Conn // the newest connection on which a snapshot arrives, or nil
 	sending map[uint64]bool
 	failed  map[uint64]failures
-	rest    time.Time // time before which no snapshot is received, because the last one could not be used
+	sent    map[uint64]uint64 // by peer, the index of the snapshot that it has received last
+	read    uint64            // index of a snapshot that was read completely
+	rest    time.Time         // time before which no snapshot is received, because the last one could not be used
 }
 
 // snapshotRest is how long a sender is kept waiting after a snapshot that could not be used.
@@ -110,12 +112,47 @@ func (s *streams) send(to, index uint64, message []byte) {
 		s.mu.Lock()
 		delete(s.sending, to)
 		s.mu.Unlock()
-		s.t.tell(quorum.Event{Kind: quorum.EventSent, From: to, Err: err})
+		s.t.tell(quorum.Event{Kind: quorum.EventSent, From: to, Err: err, Unread: errors.As(err, new(*unreadError))})
 	})
 }
 
-func (s *streams) stream(to, index uint64, message []byte) (sent int64, err error) {
+// An unreadError says that this server can't read its own snapshot.
+type unreadError struct{ error }
+
+func (e *unreadError) Unwrap() error { return e.error }
+
+// open opens a snapshot for a peer. If the peer has received it and asks for it again, it may be damaged where only the
+// receiver notices. So it is first read completely, once.
+func (s *streams) open(to, index uint64) (*storage.Snapshot, error) {
 	snap, err := s.dir.OpenSnapshot(index)
+	if err != nil {
+		return nil, &unreadError{err}
+	}
+	s.mu.Lock()
+	again := s.sent[to] == index && s.read != index
+	s.mu.Unlock()
+	if !again {
+		return snap, nil
+	}
+	if err := snap.Load(func(chunk []byte) ([]byte, error) { return chunk, s.t.ctx.Err() }); err != nil {
+		snap.Close()
+		return nil, &unreadError{err}
+	}
+	s.mu.Lock()
+	s.read = index
+	s.mu.Unlock()
+	return snap, nil
+}
+
+// received records that a peer has received a snapshot.
+func (s *streams) received(to, index uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent[to] = index
+}
+
+func (s *streams) stream(to, index uint64, message []byte) (sent int64, err error) {
+	snap, err := s.open(to, index)
 	if err != nil {
 		return 0, err
 	}
@@ -146,7 +183,9 @@ func (s *streams) stream(to, index uint64, message []byte) (sent int64, err erro
 		return 0, err
 	}
 	c.SetDeadline(time.Now().Add(streamTimeout))
-	_, err = io.ReadFull(c, at[:1])
+	if _, err = io.ReadFull(c, at[:1]); err == nil {
+		s.received(to, index)
+	}
 	return snap.Size() - off, err
 }
 
@@ -169,7 +208,7 @@ func (s *streams) copy(c net.Conn, snap *storage.Snapshot, off int64) error {
 	for off < snap.Size() {
 		n, err := snap.ReadAt(buf[:min(int64(len(buf)), snap.Size()-off)], off)
 		if n == 0 && err != nil {
-			return err
+			return &unreadError{err}
 		}
 		c.SetDeadline(time.Now().Add(streamTimeout))
 		if _, err := c.Write(buf[:n]); err != nil {
