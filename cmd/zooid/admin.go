@@ -123,8 +123,7 @@ func apacheSnapshot(s *config.Storage, dir string) (file string, zxid int64, err
 	return filepath.Join(dir, files.Version2, fmt.Sprintf("snapshot.%x", done.Zxid)), done.Zxid, nil
 }
 
-// adminPortOptions returns the keystore package's options for the admin server, which uses
-// the stores of the peer port.
+// adminPortOptions returns the keystore package's options for the admin server, which uses the stores of the peer port.
 func adminPortOptions(cfg *config.Config, log *slog.Logger) keystore.Options {
 	o := portOptions(&cfg.Quorum.TLS.TLS, "admin server", log)
 	o.VerifyClientHost = false // the certificate identifies the caller, which may be on any host

@@ -25,8 +25,7 @@ const (
 	checkUsage    = 2 // the arguments or a file are invalid
 )
 
-// checkGCPercent lets the heap grow to five times the live memory before the next
-// collection.
+// checkGCPercent lets the heap grow to five times the live memory before the next collection.
 const checkGCPercent = 400
 
 const checkHelp = `usage: zooid check [flags] HISTORY...

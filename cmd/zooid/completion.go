@@ -82,8 +82,7 @@ func filledIn(script, at, form string, shell map[string][]string) string {
 	).Replace(script)
 }
 
-// shellWords returns the first words of the commands of zooid cli, each with its flags,
-// as the shell's help lists them.
+// shellWords returns the first words of the commands of zooid cli, each with its flags, as the shell's help lists them.
 func shellWords() (map[string][]string, error) {
 	var out, errs bytes.Buffer
 	if code := cli.Main("cli", []string{"-o", "json", "help"}, cli.Streams{Out: &out, Err: &errs}, ""); code != 0 {

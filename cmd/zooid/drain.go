@@ -117,9 +117,8 @@ func ownToken(cfg *config.Config) string {
 	return admin.TokenScheme + ":" + strings.TrimSpace(string(text))
 }
 
-// runAdminCommand sends the guarded command that flags is named after to the admin server on this
-// host, with the parameters that query returns once the flags are parsed; query may be nil. answer is
-// nil if there is none.
+// runAdminCommand sends the guarded command that flags is named after to the admin server on this host, with the
+// parameters that query returns once the flags are parsed; query may be nil. answer is nil if there is none.
 func runAdminCommand(flags *flag.FlagSet, help string, query func() (url.Values, error), args []string,
 	stdout, stderr io.Writer) (s localServer, answer *adminAnswer, code int) {
 	name, parameters := flags.Name(), ""

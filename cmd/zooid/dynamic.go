@@ -11,10 +11,9 @@ import (
 	"github.com/zooid-project/zooid/internal/config"
 )
 
-// memberFiles keeps the membership where Apache keeps it: in zoo.cfg.dynamic.VERSION,
-// next to a zoo.cfg that points to it. Tools and the next start find the current
-// membership there. A running server takes it only from the log. A server that is not a
-// member keeps the files it has: it wouldn't start with a membership that doesn't name it.
+// memberFiles keeps the membership where Apache keeps it: in zoo.cfg.dynamic.VERSION, next to a zoo.cfg that points to
+// it. Tools and the next start find the current membership there. A running server takes it only from the log. A server
+// that is not a member keeps the files it has: it wouldn't start with a membership that doesn't name it.
 type memberFiles struct {
 	cfg *config.Config
 	log *slog.Logger

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/tool/cli"
+	"github.com/zooid-project/zooid/internal/tool/terminal"
 )
 
 // A command is the first word after zooid on the command line.
@@ -25,7 +26,18 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
+// run runs the program. It fails if something printed on stdout couldn't be written, as on a full disk.
 func run(args []string, stdout, stderr io.Writer) int {
+	out := terminal.NewOutput(stdout)
+	code := runCommand(args, out, stderr)
+	if err := out.Err(); err != nil && code == 0 {
+		fmt.Fprintln(stderr, "zooid: print the result:", err)
+		code = 1
+	}
+	return code
+}
+
+func runCommand(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		usage(stderr)
 		return 2

@@ -98,9 +98,8 @@ func clientAddresses(cfg *config.Config) map[uint64][]string {
 	return all
 }
 
-// changeMembers evaluates a reconfig request. Text that can't be read, and a membership
-// without a voter, are bad arguments, with the two exceptions that Apache makes. So is one with a
-// server 0, unless zero is set.
+// changeMembers evaluates a reconfig request. Text that can't be read, and a membership without a voter, are bad
+// arguments, with the two exceptions that Apache makes. So is one with a server 0, unless zero is set.
 func changeMembers(current string, req *jute.ReconfigRequest, zero bool) (string, jute.Code) {
 	now, err := config.ParseMembers(current)
 	if err != nil {

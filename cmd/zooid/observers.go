@@ -63,8 +63,7 @@ func logLevel(name string) slog.Level {
 	return slog.LevelInfo
 }
 
-// observers expose a server's metrics: at the endpoint for Prometheus and on a page of the
-// admin server.
+// observers expose a server's metrics: at the endpoint for Prometheus and on a page of the admin server.
 type observers struct {
 	metrics   endpoint
 	listeners []net.Listener // of the endpoint

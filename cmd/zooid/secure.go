@@ -55,8 +55,7 @@ func secureOptions(cfg *config.Config, log *slog.Logger, o *server.Options) erro
 	return nil
 }
 
-// peerTLS sets up TLS between servers: sslQuorum dials TLS and accepts nothing else,
-// portUnification accepts both.
+// peerTLS sets up TLS between servers: sslQuorum dials TLS and accepts nothing else, portUnification accepts both.
 func peerTLS(q *config.QuorumTLS, o *server.Options) (server.PeerTLS, error) {
 	log := o.Log
 	if !q.Enabled && !q.PortUnification {
@@ -105,8 +104,7 @@ func storesOf(what string, port *keystore.Port) server.Stores {
 	return server.Stores{Of: what, Refresh: port.Refresh, Ends: port.Ends, Unreadable: port.Unreadable}
 }
 
-// portOptions converts the ssl.* keys into the keystore package's options; what names
-// the port in the log.
+// portOptions converts the ssl.* keys into the keystore package's options; what names the port in the log.
 func portOptions(t *config.TLS, what string, log *slog.Logger) keystore.Options {
 	return keystore.Options{
 		Keys: access.StoreOf(t.Keys), Trust: access.StoreOf(t.Trust),
@@ -127,9 +125,8 @@ func portOptions(t *config.TLS, what string, log *slog.Logger) keystore.Options 
 // storesPoll is the interval between checks of the key and trust stores while no client connects.
 const storesPoll = 10 * time.Second
 
-// pollStores checks the stores of ports periodically, as each connection does (see
-// keystore.Port.Config), so that a withdrawn certificate is logged even if no client
-// connects.
+// pollStores checks the stores of ports periodically, as each connection does (see keystore.Port.Config), so that a
+// withdrawn certificate is logged even if no client connects.
 func pollStores(done <-chan struct{}, every time.Duration, ports ...*tls.Config) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

@@ -5,6 +5,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"unicode/utf8"
 )
@@ -85,5 +86,27 @@ func TestServerUsage(t *testing.T) {
 		lines[0] != `zooid server: unknown option "-nosuch"` || !strings.HasPrefix(lines[1], "usage: zooid server") ||
 		!strings.HasSuffix(errs.String(), "\n  hint: zooid server -h tells more\n") {
 		t.Errorf("exit %d, %q", code, errs.String())
+	}
+}
+
+// fullDisk takes no byte.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// TestOutputLost: a command whose output can't be written says so, and fails.
+func TestOutputLost(t *testing.T) {
+	t.Parallel()
+	for _, words := range []string{"version", "-v", "help", "help log", "docs", "docs operations", "explain", "explain ZD-2002",
+		"health -h", "init -dir " + t.TempDir()} {
+		var errs strings.Builder
+		if code := run(strings.Fields(words), fullDisk{}, &errs); code != 1 ||
+			errs.String() != "zooid: print the result: no space left on device\n" {
+			t.Errorf("zooid %s: exit %d, %q", words, code, &errs)
+		}
+	}
+	var errs strings.Builder // an error that the command reports itself comes first
+	if code := run([]string{"nonsense"}, fullDisk{}, &errs); code != 2 || strings.Contains(errs.String(), "no space") {
+		t.Errorf("exit %d, %q", code, &errs)
 	}
 }

@@ -16,18 +16,15 @@ var version string
 // revision is set by -ldflags "-X main.revision=…" where the build has no record of version control.
 var revision = "unknown"
 
-// buildDate is set by -ldflags "-X main.buildDate=2006-01-02"; without it the date of the
-// commit stands in.
+// buildDate is set by -ldflags "-X main.buildDate=2006-01-02"; without it the date of the commit stands in.
 var buildDate = ""
 
-// protocolVersion is the release of Apache ZooKeeper whose protocol and
-// behaviour Zooid's own follow. Tools read it as the first number of srvr and
-// mntr, and some of them compare it.
+// protocolVersion is the release of Apache ZooKeeper whose protocol and behaviour Zooid's own follow. Tools read it as
+// the first number of srvr and mntr, and some of them compare it.
 const protocolVersion = "3.9.5"
 
-// versionText returns the version that srvr, stat, mntr and envi print, in Apache's form
-// MAJOR.MINOR.MICRO-REVISION, built on DATE. There is always a date, because clients
-// parse it.
+// versionText returns the version that srvr, stat, mntr and envi print, in Apache's form MAJOR.MINOR.MICRO-REVISION,
+// built on DATE. There is always a date, because clients parse it.
 func versionText() string {
 	revision, date := revision, "1970-01-01"
 	if info, ok := debug.ReadBuildInfo(); ok {

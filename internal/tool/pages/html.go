@@ -88,6 +88,6 @@ func browse(file string, stdout io.Writer) {
 		return
 	}
 	browser := exec.Command(path, append(words[1:], "file://"+file)...)
-	browser.Stdin, browser.Stdout, browser.Stderr = os.Stdin, stdout, os.Stderr
+	browser.Stdin, browser.Stdout, browser.Stderr = os.Stdin, terminal.FileOf(stdout), os.Stderr
 	_ = browser.Run() // the path is printed, whatever the browser does
 }

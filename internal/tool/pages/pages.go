@@ -200,7 +200,7 @@ func show(w io.Writer, text string) {
 	words := wordsOf("PAGER", "less -FRX")
 	if path, err := exec.LookPath(words[0]); err == nil {
 		pager := exec.Command(path, words[1:]...)
-		pager.Stdin, pager.Stdout, pager.Stderr = strings.NewReader(b.String()), w, os.Stderr
+		pager.Stdin, pager.Stdout, pager.Stderr = strings.NewReader(b.String()), terminal.FileOf(w), os.Stderr
 		if pager.Run() == nil {
 			return
 		}

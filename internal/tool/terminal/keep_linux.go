@@ -1,10 +1,6 @@
 package terminal
 
-import (
-	"os"
-
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // KeepOutput keeps an interrupt from discarding output, until restore is called. By default Ctrl-C
 // discards output that the terminal has not yet taken, and Linux then doesn't wake a process that
@@ -12,8 +8,8 @@ import (
 // wait forever.
 func KeepOutput(w any) (restore func()) {
 	nothing := func() {}
-	f, ok := w.(*os.File)
-	if !ok {
+	f := FileOf(w)
+	if f == nil {
 		return nothing
 	}
 	mode, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)

@@ -7,7 +7,7 @@ import "os"
 // Columns returns the width of a terminal: always 0 here, for unknown, and -1 if w is
 // not a terminal.
 func Columns(w any) int {
-	f := fileOf(w)
+	f := FileOf(w)
 	if f == nil {
 		return -1
 	}

@@ -10,7 +10,7 @@ import (
 
 // Columns returns the width of a terminal, 0 if it is unknown, -1 if w is not a terminal.
 func Columns(w any) int {
-	f := fileOf(w)
+	f := FileOf(w)
 	if f == nil {
 		return -1
 	}
