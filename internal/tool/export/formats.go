@@ -270,7 +270,12 @@ func (t *tarWriter) node(d Node) error {
 	if data != nil {
 		d.Data, d.Base64 = &empty, nil // says that there are data
 	}
-	return t.entry(d.tarName(), tarRecord, d, data, d.mtime)
+	err = t.entry(d.tarName(), tarRecord, d, data, d.mtime)
+	if errors.Is(err, tar.ErrFieldTooLong) {
+		return fmt.Errorf("the znode %.100q…: its path and ACL have %d bytes, more than a tar can hold (%w). Export as JSON or YAML",
+			d.Path, len(d.Path)+len(strings.Join(d.ACL, "")), err)
+	}
+	return err
 }
 
 // tarName returns the name of the file with a znode's data.
