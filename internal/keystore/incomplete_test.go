@@ -54,6 +54,28 @@ func TestIncompletePEM(t *testing.T) {
 	}
 }
 
+// TestIncompleteStores: the error for a store that is cut anywhere, within its key too, says that it may be cut, not only
+// that its password is wrong or that it has the wrong content.
+func TestIncompleteStores(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"server.p12", "server-keytool.p12", "trust.p12", "server.jks", "client.pem"} {
+		whole, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := Store{Location: filepath.Join(t.TempDir(), name), Password: "changeit"}
+		for _, size := range []int{100, len(whole) / 4, len(whole) / 2, len(whole) - 60} {
+			if err := os.WriteFile(s.Location, whole[:size], 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.load(); err == nil || !strings.Contains(err.Error(), "cut short") ||
+				strings.Contains(err.Error(), "neither a key") {
+				t.Errorf("%d of %d bytes: %v", size, len(whole), err)
+			}
+		}
+	}
+}
+
 // TestIncompleteLists: a certificate isn't accepted by an older list while the newer one, which revokes it, is being
 // written behind it.
 func TestIncompleteLists(t *testing.T) {

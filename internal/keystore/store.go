@@ -139,7 +139,7 @@ func readFile(path string, limit int64) ([]byte, error) {
 // Errors of all formats.
 var (
 	errNoKey         = errors.New("it holds no private key with its certificate")
-	errWrongPassword = errors.New("the password is wrong, or the file is damaged")
+	errWrongPassword = errors.New("the password is wrong, or the file is damaged, cut short or still being written")
 )
 
 // isJKS reports whether a store begins with the magic number of JKS.
