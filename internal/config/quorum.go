@@ -32,7 +32,12 @@ func (l *loader) quorumRules() {
 	q := &l.c.Quorum
 	if l.c.Client.Port < 0 && l.c.Secure.Port < 0 {
 		if !q.Distributed {
-			if !l.anyServer || !l.portsByID() {
+			switch {
+			case q.DynamicFile != "" && len(q.Members.Servers) == 0: // the client port was in it, too
+				l.errs = append(l.errs, &Error{
+					Code: "ZD-1006", File: q.DynamicFile, Problem: "it has no server lines, though dynamicConfigFile names it; restore it from a backup, or copy the other servers' lines",
+				})
+			case !l.anyServer || !l.portsByID():
 				l.fail("ZD-1004", "clientPort", "missing; add clientPort=2181 or secureClientPort")
 			}
 			return
