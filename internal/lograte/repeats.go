@@ -1,6 +1,7 @@
 package lograte
 
 import (
+	"strings"
 	"sync"
 	"time"
 )
@@ -32,8 +33,15 @@ type repeatedLine struct {
 	pause time.Duration
 }
 
-// Due reports whether a line is to be logged now.
+// oneCause removes the difference between lines about a connection that the other end has closed. Which error the
+// system reports depends on what had arrived at the other end by then.
+var oneCause = strings.NewReplacer("unexpected EOF", "EOF", "read: connection reset by peer", "EOF",
+	"write: connection reset by peer", "EOF", "write: broken pipe", "EOF")
+
+// Due reports whether a line is to be logged now. Lines about a connection that was closed are equal if only the system's
+// error differs.
 func (r *Repeats) Due(line string, now time.Time) bool {
+	line = oneCause.Replace(line)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	was, known := r.said[line]

@@ -25,6 +25,11 @@ func TestRepeats(t *testing.T) {
 	if !c.Due("y", now) || c.Due("y", now) {
 		t.Error("another line is not said at once, or twice")
 	}
+	closed := "connect to server 2: the peer ended the TLS handshake ("
+	if !c.Due(closed+"EOF)", now) || c.Due(closed+"read: connection reset by peer)", now) ||
+		c.Due(closed+"write: broken pipe)", now) || c.Due(closed+"EOF)", now) {
+		t.Error("lines about a closed connection are not said at once, or several times")
+	}
 	for i := range 3 * repeatedLinesMax {
 		if now = now.Add(time.Second); !c.Due(strings.Repeat("z", i), now) {
 			t.Fatalf("line %d of as many in seconds is not said", i+1)
