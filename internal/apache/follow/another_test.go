@@ -49,6 +49,9 @@ func TestAnotherEnsemble(t *testing.T) {
 				!strings.Contains(err.Error(), "Give a new directory") {
 				t.Errorf("%v; want %q", err, c.says)
 			}
+			if s := f.Status(); s.Ended == nil || s.Live || s.Leader != "" {
+				t.Errorf("after the end, its status is %+v", s)
+			}
 			after := contents(t, dir)
 			for path, text := range before {
 				if !strings.Contains(path, "Epoch") && !strings.Contains(path, "ZOOIDCOPY") && after[path] != text {

@@ -91,6 +91,7 @@ type Status struct {
 	Snapshots  int   // received from leaders
 	LastFailed error // why there is no leader
 	Failed     int   // attempts to follow one since the last that succeeded
+	Ended      error // why nobody is followed any more, such as a full disk; nil as long as that isn't so
 }
 
 // Open opens the copy in a directory, or starts one there.
@@ -140,6 +141,9 @@ func (f *Follower) Run(ctx context.Context) error {
 			err = f.keep.fail(err)
 		}
 		if f.keep.err != nil {
+			f.mu.Lock()
+			f.at.Leader, f.at.Live, f.at.Ended = "", false, f.keep.err
+			f.mu.Unlock()
 			break
 		}
 		f.lost(ctx, err)

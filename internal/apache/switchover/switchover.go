@@ -37,6 +37,8 @@ func Ready(s *follow.Status, undigested bool) error {
 	switch {
 	case s.Mismatch != nil:
 		return fmt.Errorf("%w: its digest differs since zxid %#x", ErrFinal, uint64(s.Mismatch.Zxid))
+	case s.Ended != nil:
+		return fmt.Errorf("%w: %w", ErrFinal, s.Ended)
 	case !s.Live && s.LastFailed != nil:
 		return fmt.Errorf("no leader is followed: %w", s.LastFailed)
 	case !s.Live:

@@ -24,6 +24,7 @@ func TestReady(t *testing.T) {
 	}{
 		{func(s *follow.Status) { s.Live = false }, "yet"},
 		{func(s *follow.Status) { s.Live, s.LastFailed = false, errors.New("gone") }, "gone"},
+		{func(s *follow.Status) { s.Ended = errors.New("disk full") }, ErrFinal.Error() + ": disk full"},
 		{func(s *follow.Status) { s.Mismatch = &follow.Mismatch{Zxid: 0x10} }, "since zxid 0x10"},
 		{func(s *follow.Status) { s.Lag += time.Millisecond }, "behind"},
 		{func(s *follow.Status) { s.Compared = 0 }, "digest hasn't been compared"},
