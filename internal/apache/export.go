@@ -32,6 +32,8 @@ type ExportOptions struct {
 	NoDigest bool
 	// Stage, if not nil, is called with the name of each stage that begins.
 	Stage func(what string)
+	// Interrupted, if not nil, is called often. If it returns an error, the export ends with it.
+	Interrupted func() error
 }
 
 // An Exported describes the exported data.
@@ -72,12 +74,26 @@ func Export(o ExportOptions) (*Exported, error) {
 		}
 	}()
 	t, unconfirmed, err := o.tree(unfinished, stage)
+	if err == nil && o.Interrupted != nil {
+		err = o.Interrupted()
+	}
 	if err != nil {
 		return nil, err
 	}
 	done := &Exported{Zxid: t.LastZxid(), Epoch: t.LastZxid() >> 32, Znodes: t.NodeCount(), Unconfirmed: unconfirmed}
 	c := Content(t)
 	c.NoDigest = o.NoDigest
+	if o.Interrupted != nil {
+		all := c.Znodes
+		c.Znodes = func(visit func(string, []byte, []jute.ACL, *files.Stat) error) error {
+			return all(func(path string, data []byte, acl []jute.ACL, st *files.Stat) error {
+				if err := o.Interrupted(); err != nil {
+					return err
+				}
+				return visit(path, data, acl, st)
+			})
+		}
+	}
 	done.Sessions, done.NoForm = len(c.Sessions), Survey(t)
 	stage("writing Apache's files")
 	if done.Digest, err = files.Write(unfinished, c); err != nil {

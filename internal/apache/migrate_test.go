@@ -342,6 +342,18 @@ func TestThereAndBack(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+	interrupted, asked, to := errors.New("interrupted"), 0, filepath.Join(t.TempDir(), "to")
+	if _, err := Export(ExportOptions{Dirs: []string{dir}, To: to, Interrupted: func() error {
+		if asked++; asked > 3 { // while the files are written
+			return interrupted
+		}
+		return nil
+	}}); !errors.Is(err, interrupted) || asked != 4 {
+		t.Errorf("interrupted: %v, asked %d times", err, asked)
+	}
+	if _, err := os.Stat(to); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an interrupted export leaves its directory: %v", err)
+	}
 	if _, err := Export(ExportOptions{Dirs: []string{dir}, To: back}); err == nil ||
 		!strings.Contains(err.Error(), "already exists") {
 		t.Errorf("exported twice: %v", err)

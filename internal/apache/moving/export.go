@@ -78,6 +78,12 @@ func (f *exportFlags) run(ctx context.Context, s cli.Streams) (int, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(importGCPercent))
 	line := terminal.NewProgress(s.Err)
 	f.o.Stage = line.Stage
+	f.o.Interrupted = func() error {
+		if ctx.Err() != nil {
+			return errors.New("interrupted; nothing was exported")
+		}
+		return nil
+	}
 	began := time.Now()
 	done, err := apache.Export(f.o)
 	line.End()
