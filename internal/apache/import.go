@@ -100,7 +100,7 @@ type Made struct {
 	Imported
 	o       *ImportOptions
 	cluster uint64
-	tree    *tree.Tree
+	tree    *tree.Tree // until it is written
 }
 
 // Make converts an Apache state to a tree. epoch is the highest that the Apache servers have accepted.
@@ -124,10 +124,17 @@ func (o *ImportOptions) Make(state *files.State, epoch int64) (*Made, error) {
 }
 
 // Write writes the data directory, reads it back and compares.
-func (m *Made) Write() error { return m.o.write(m.cluster, m.tree, m.Digest, true) }
+func (m *Made) Write() error { return m.o.write(m.cluster, m.take(), m.Digest, true) }
 
 // Rehearse is like Write, but leaves nothing behind.
-func (m *Made) Rehearse() error { return m.o.write(m.cluster, m.tree, m.Digest, false) }
+func (m *Made) Rehearse() error { return m.o.write(m.cluster, m.take(), m.Digest, false) }
+
+// take returns the tree and forgets it: it needs no memory any more while it is read back from the disk.
+func (m *Made) take() *tree.Tree {
+	t := m.tree
+	m.tree = nil
+	return t
+}
 
 func (o *ImportOptions) stage(what string) {
 	if o.Stage != nil {
@@ -163,16 +170,17 @@ func (o *ImportOptions) write(cluster uint64, t *tree.Tree, digest uint64, stay 
 		}
 	}()
 	so := storage.Options{Dir: made[0], LogDir: made[len(made)-1], ClusterID: cluster}
+	own, index := t.Digest(), t.LastIndex() // of t, which isn't needed any more once it is written; see Made.take
 	o.stage("writing the data directory")
 	if err := writeTree(so, t, o.Voters...); err != nil {
 		return err
 	}
 	o.stage("reading it again")
-	if err := check(so, digest, t.Digest()); err != nil {
+	if err := check(so, digest, own); err != nil {
 		return err
 	}
 	if o.Copy != nil {
-		if err := o.Copy(filepath.Join(made[0], fmt.Sprintf("%016x.snap", t.LastIndex())), t.Digest(), stay); err != nil {
+		if err := o.Copy(filepath.Join(made[0], fmt.Sprintf("%016x.snap", index)), own, stay); err != nil {
 			return err
 		}
 	}
