@@ -84,6 +84,30 @@ func TestTwoReturns(t *testing.T) {
 	}
 }
 
+// TestReturnTwice: a return that is run again after it has succeeded says so.
+func TestReturnTwice(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	journal, _, err := proof.OpenJournal(filepath.Join(dir, returnJournal))
+	if err == nil {
+		try := proof.NewTry()
+		err = errors.Join(journal.Begin(try, stepStart, returnPlan{}), journal.End(try, stepServe), journal.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	r := &returnRun{server: &config.Config{}, says: newSayer(&said, "zooid migrate return")}
+	r.server.Storage.DataDir = dir
+	before, err := r.openJournal()
+	if err != nil || before.Step != "" || !strings.Contains(said.String(), "has succeeded: it started Apache's servers at ") {
+		t.Errorf("%+v, %v; it says %s", before, err, &said)
+	}
+	if err := r.journal.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestReturnReady: nothing begins unless the server leads and each observer named has what the server had three seconds
 // ago.
 func TestReturnReady(t *testing.T) {

@@ -62,6 +62,8 @@ func (r *returnRun) openJournal() (before proof.Record, err error) {
 	}
 	if len(records) > 0 {
 		if before = records[len(records)-1]; before.Done {
+			r.says.say(fmt.Sprintf("an earlier return (%s) has succeeded: it started Apache's servers at %s. If they serve, don't start Zooid's servers; nothing is left to do. This run waits for Zooid's, for another return",
+				before.Try, before.At.Format(time.DateTime)))
 			return proof.Record{}, nil
 		}
 	}

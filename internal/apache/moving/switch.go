@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"syscall"
@@ -79,6 +80,9 @@ func (r *switchRun) carryOn(ctx context.Context, stdin io.Reader, stderr io.Writ
 		o.Voters = voters(r.server)
 		o.Copy = func(snapshot string, digest uint64, stay bool) error { return r.seeds(ctx, snapshot, digest, stay) }
 	}
+	if err := r.undoable(); err != nil {
+		return switchRefused, err
+	}
 	copied, follows, end, err := r.begin()
 	if err != nil {
 		return switchRefused, err
@@ -93,10 +97,13 @@ func (r *switchRun) carryOn(ctx context.Context, stdin io.Reader, stderr io.Writ
 	if r.journal != nil {
 		defer r.journal.Close()
 	}
+	if err := r.sameServer(before); err != nil {
+		return switchRefused, err
+	}
 	if before.Step != stepRelease { // then servers may run
 		held, err := proof.Hold(o.Dir, o.LogDir)
 		if err != nil {
-			return switchRefused, fmt.Errorf("make a data directory in %s: %w", o.Dir, err)
+			return switchRefused, r.unlessDone(fmt.Errorf("make a data directory in %s: %w", o.Dir, err))
 		}
 		r.held = held
 		defer held.Release()
@@ -115,10 +122,9 @@ func (r *switchRun) carryOn(ctx context.Context, stdin io.Reader, stderr io.Writ
 		}
 	}
 	if err := r.free(&o); err != nil {
-		return switchRefused, err
+		return switchRefused, r.unlessDone(err)
 	}
 	follows(ctx)
-	defer debug.SetGCPercent(debug.SetGCPercent(importGCPercent))
 	if before.Step != "" && !r.check {
 		stopped, err := r.stillStopped(ctx, copied, before)
 		if err != nil {
@@ -141,6 +147,7 @@ func (r *switchRun) carryOn(ctx context.Context, stdin io.Reader, stderr io.Writ
 	if r.check {
 		return switchDone, nil
 	}
+	r.says.say("The data of Apache's servers goes to " + r.own().String())
 	if err := r.ask(ctx, stdin, copied); err != nil {
 		return switchRefused, err
 	}
@@ -152,7 +159,9 @@ func (r *switchRun) carryOn(ctx context.Context, stdin io.Reader, stderr io.Writ
 	}
 	at := r.mark(ctx, copied)
 	e := copied.Ensemble()
-	return r.carryOut(ctx, copied, end, &stopPlan{Ensemble: e, At: at, Before: proof.Probe(ctx, allPorts(&e))}, &o, stderr)
+	return r.carryOut(ctx, copied, end, &stopPlan{
+		Ensemble: e, At: at, Before: proof.Probe(ctx, allPorts(&e)),
+	}, &o, stderr)
 }
 
 // carryOut stops the ensemble, makes the new servers' data, and starts them.
@@ -161,6 +170,10 @@ func (r *switchRun) carryOut(ctx context.Context, copied *follow.Follower, end f
 	if err := ctx.Err(); err != nil {
 		return switchRefused, errors.New("interrupted; nothing was changed")
 	}
+	if err := copied.Status().Ended; err != nil { // it has said so, and would be found only after the stop
+		return switchRefused, fmt.Errorf("nothing was changed: %w", err)
+	}
+	s.Server = r.own()
 	if err := r.journal.Begin(r.try, stepStop, s); err != nil {
 		return switchRefused, fmt.Errorf("nothing was changed: %w", err)
 	}
@@ -175,7 +188,7 @@ func (r *switchRun) carryOut(ctx context.Context, copied *follow.Follower, end f
 	}
 	if err == nil {
 		err = r.journal.Begin(r.try, stepRelease, releasePlan{
-			Zxid: made.Zxid, Stopped: r.stopped, Servers: r.ended, Seeded: r.seed != "",
+			Zxid: made.Zxid, Stopped: r.stopped, Servers: r.ended, Seeded: r.seed != "", Server: r.own(),
 		})
 	}
 	if err != nil {
@@ -266,6 +279,7 @@ func (r *switchRun) await(ctx context.Context, copied *follow.Follower) error {
 
 // rehearse makes the data directory from the current copy, and removes it.
 func (r *switchRun) rehearse(copied *follow.Follower, o apache.ImportOptions) error {
+	defer debug.SetGCPercent(debug.SetGCPercent(importGCPercent))
 	o.Stage = func(what string) { r.says.show("rehearsal: " + what) }
 	began := time.Now()
 	var made *apache.Made
@@ -285,6 +299,7 @@ func (r *switchRun) rehearse(copied *follow.Follower, o apache.ImportOptions) er
 	if err == nil {
 		err = made.Rehearse()
 	}
+	runtime.GC() // frees the tree that was read back, which is outside Go's heap and doesn't hasten a collection
 	if err != nil {
 		return fmt.Errorf("the rehearsal of the import failed, and nothing was changed: %w", err)
 	}
@@ -326,11 +341,13 @@ func (r *switchRun) foundsAlone() error {
 		"clients move from Apache to this server's data")
 }
 
-// file returns w if it is an *os.File, else nil. A started server inherits the file, and may write to it as long as it
-// runs.
-func file(w io.Writer) *os.File {
-	f, _ := w.(*os.File)
-	return f
+// file returns the file that w is or wraps, or nil. A started server inherits the file, and may write to it as long as
+// it runs.
+func file(w io.Writer) io.Writer {
+	if f := terminal.FileOf(w); f != nil {
+		return f
+	}
+	return nil // no *os.File, with which the command's output would be closed
 }
 
 // A sayer reports to the operator, from any goroutine.

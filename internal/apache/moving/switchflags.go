@@ -89,6 +89,8 @@ func (f *switchFlags) arguments(words []string) error {
 	switch {
 	case len(words) != 3:
 		return errors.New("name an ensemble, a directory and a zoo.cfg")
+	case f.check && f.undo:
+		return errors.New("give -check or -undo, not both")
 	case !f.check && !f.undo && (f.stop == "") == (f.tails == ""):
 		return errors.New("give -stop or -tails, which say how Apache's servers are stopped")
 	}

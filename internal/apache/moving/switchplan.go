@@ -43,6 +43,7 @@ type stopPlan struct {
 	Ensemble follow.Ensemble
 	At       int64                 // the zxid that mark has returned
 	Before   map[string]proof.Port // the servers' ports before the stop
+	Server   *ownServer
 }
 
 // releasePlan holds the data for continuing from step release.
@@ -51,6 +52,7 @@ type releasePlan struct {
 	Stopped time.Time
 	Servers []stoppedServer
 	Seeded  bool // other servers have the data too
+	Server  *ownServer
 }
 
 // The files of a switch next to the copy.
@@ -64,8 +66,8 @@ const (
 // continuing from it; its Step is "" if there is nothing to continue.
 func (r *switchRun) openJournal() (before proof.Record, err error) {
 	if r.check { // nothing is written next to the copy
-		records, err := proof.ReadJournal(filepath.Join(r.words[1], journalName))
-		return lastStep(records), err
+		r.past, err = proof.ReadJournal(filepath.Join(r.words[1], journalName))
+		return lastStep(r.past), err
 	}
 	if err := r.says.logTo(filepath.Join(r.words[1], logName)); err != nil {
 		return before, err
@@ -136,8 +138,8 @@ func (r *switchRun) dropAll(ctx context.Context, dir string) (left string) {
 // undoLast undoes a try that was cut short.
 func (r *switchRun) undoLast(ctx context.Context, before proof.Record, o *apache.ImportOptions) (int, error) {
 	switch before.Step {
-	case "":
-		return switchRefused, errors.New("there is no interrupted try; nothing was changed")
+	case "": // another process has ended the try meanwhile
+		return switchRefused, r.undoable()
 	case stepRelease:
 		return r.undoRelease(ctx, before, o)
 	}
@@ -237,9 +239,12 @@ func (r *switchRun) stillStopped(ctx context.Context, copied *follow.Follower, b
 	r.says.say(fmt.Sprintf("an earlier try (%s, %s) was cut short after the order to stop Apache's servers; checking whether they serve again",
 		before.Try, before.At.Format(time.DateTime)))
 	for end := time.Now().Add(againPatience); time.Now().Before(end); {
-		if copied.Status().Live {
+		switch s := copied.Status(); {
+		case s.Live:
 			r.says.say("they do: starting over")
 			return false, nil
+		case s.Ended != nil:
+			return false, fmt.Errorf("nothing was changed: %w", s.Ended)
 		}
 		select {
 		case <-ctx.Done():

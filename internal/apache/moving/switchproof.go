@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -161,6 +162,7 @@ func (r *switchRun) make(copied *follow.Follower, o *apache.ImportOptions) (made
 	if err := newMark(r.try, o).Put(o.Dir); err != nil {
 		return nil, err
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(importGCPercent)) // not before: a copy that is only followed may wait long
 	err = copied.View(func(s *files.State, epoch int64) (err error) {
 		made, err = o.Make(s, epoch)
 		return err
