@@ -40,8 +40,10 @@ func Readiness(s Server) []Reason {
 	switch st := s.Status(); {
 	case st.Mode == fourletter.ModeReadOnly:
 		why = append(why, Reason{ReasonReadOnly, "The server is cut off from its ensemble and serves only reads."})
+	case !st.Serving && len(why) == 0 && st.Leader == 0:
+		why = append(why, Reason{ReasonNoQuorum, "The server has no leader."})
 	case !st.Serving && len(why) == 0:
-		why = append(why, Reason{ReasonNoQuorum, "The server has no leader, or has not applied yet what the ensemble has."})
+		why = append(why, Reason{ReasonNoQuorum, "The server has a leader, but has not applied yet what the ensemble has."})
 	}
 	return why
 }

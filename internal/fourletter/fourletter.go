@@ -31,7 +31,7 @@ type word struct {
 	run  func(a *wordReply)
 }
 
-// waitsKey is the key of the only line that mntr adds to its answer while the server belongs to no ensemble yet.
+// waitsKey is the key of the line that mntr adds to its answer while the server belongs to no ensemble yet.
 const waitsKey = "zk_zooid_waits_for"
 
 const notServing = "This ZooKeeper instance is not currently serving requests"
@@ -139,6 +139,7 @@ type Ask struct {
 	Remote  string    // the client's address, as Java prints it
 	Rest    io.Reader // what follows the word
 	Serving bool
+	Started bool   // the server belongs to an ensemble or is standalone, and has recovered its data
 	Waits   string // what a server that belongs to no ensemble yet waits for, "" if it doesn't or nothing is known
 }
 
@@ -154,14 +155,35 @@ func (w *Words) Answer(of Server, ask Ask) []byte {
 		case word.name != ask.Word:
 		case word.idle != "" && !ask.Serving:
 			a.print("%s", word.idle)
-			if ask.Word == "mntr" && ask.Waits != "" { // Apache's servers have no such state
-				a.print("%s\t%s\n", waitsKey, strings.Join(strings.Fields(ask.Waits), " "))
+			if ask.Word == "mntr" {
+				a.whyIdle()
 			}
 		default:
 			word.run(&a)
 		}
 	}
 	return a.text()
+}
+
+// whyIdle adds to mntr's answer why the server isn't serving. Apache's servers don't say.
+func (a *wordReply) whyIdle() {
+	if a.ask.Waits != "" {
+		a.print("%s\t%s\n", waitsKey, strings.Join(strings.Fields(a.ask.Waits), " "))
+	}
+	if !a.ask.Started {
+		return
+	}
+	leads := 0
+	if a.of.Status().Leader != 0 {
+		leads = 1
+	}
+	a.print("zk_zooid_raft_has_leader\t%d\n", leads)
+	a.of.Metrics().Each(func(name string, v metrics.Value) {
+		switch name {
+		case "fsync_in_flight_ms", "last_turn_ms", "log_awaits_room":
+			a.print("zk_%s\t%s\n", name, v)
+		}
+	})
 }
 
 // Printable returns the name of a word for messages, as Apache prints it.

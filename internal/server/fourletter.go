@@ -39,7 +39,7 @@ func (a *acceptor) fourLetterWord(conn net.Conn, name string, rest []byte) {
 	a.meters.BytesReceived.Add(int64(len(name)))
 	ask := fourletter.Ask{
 		Word: name, Remote: javaSocket(conn.RemoteAddr().String()), Rest: socket.Replay(conn, rest),
-		Serving: a.serving(),
+		Serving: a.serving(), Started: true,
 	}
 	if name == "srvr" || name == "stat" { // these ask whether the server is well; mntr says what is wrong
 		ask.Serving = ask.Serving && a.stalls.stands() == ""

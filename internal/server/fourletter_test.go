@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -327,14 +328,23 @@ func TestWordsWhileNotServing(t *testing.T) {
 	const refused = "This ZooKeeper instance is not currently serving requests"
 	for name, want := range map[string]string{
 		"ruok": "imok", "isro": "null", "gtmk": "306", "hash": refused,
-		"srvr": refused + "\n", "stat": refused + "\n", "cons": refused + "\n", "mntr": refused + "\n",
-		"conf": refused + "\n",
+		"srvr": refused + "\n", "stat": refused + "\n", "cons": refused + "\n", "conf": refused + "\n",
 		"dirs": refused + "\n", "dump": refused + "\n", "crst": refused + "\n", "srst": refused + "\n",
 		"wchc": refused + "\n", "wchp": refused + "\n", "wchs": refused + "\n",
 	} {
 		if got := st.word(name); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
+	}
+	// mntr says why: this server has a leader, itself, and its disk and loop work.
+	want := regexp.MustCompile("^" + refused + "\nzk_zooid_raft_has_leader\t1\nzk_log_awaits_room\t0\n" +
+		"zk_fsync_in_flight_ms\t\\d+\nzk_last_turn_ms\t\\d+\n$")
+	if got := st.word("mntr"); !want.MatchString(got) {
+		t.Errorf("mntr: %q", got)
+	}
+	st.s.replica.Lead(quorum.Leadership{})
+	if got := st.word("mntr"); !strings.HasPrefix(got, refused+"\nzk_zooid_raft_has_leader\t0\n") {
+		t.Errorf("mntr without a leader: %q", got)
 	}
 	if got := st.word("stmk\x00\x00\x00\x00\x00\x00\x01\x02"); got != "258" {
 		t.Errorf("stmk: %q", got)

@@ -229,8 +229,8 @@ func (row *serverRow) server(text string) string {
 // whyIdle asks a server that doesn't serve for the reason, and returns its state. Apache's servers answer mntr only
 // while they serve.
 func (row *serverRow) whyIdle() string {
-	text, err := row.word("mntr")
-	if err != nil {
+	text, ok := row.report("mntr")
+	if !ok {
 		return stateIdle
 	}
 	var r resources

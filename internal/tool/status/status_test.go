@@ -449,14 +449,15 @@ func TestStatusTellsWhyItIsIdle(t *testing.T) {
 			"not serving: it does nothing: its loop has not turned for 4 s",
 		},
 		"full":      {"zk_disk_level\t2\nzk_log_awaits_room\t1\n", "not serving: its log has no room left"},
-		"no leader": {"zk_last_turn_ms\t20\nzk_zooid_raft_has_leader\t0\n", stateNoLeader},
-		"behind":    {"zk_last_turn_ms\t20\nzk_zooid_raft_has_leader\t1\n", stateBehind},
+		"no leader": {idle + "zk_zooid_raft_has_leader\t0\nzk_last_turn_ms\t20\n", stateNoLeader},
+		"behind":    {idle + "zk_zooid_raft_has_leader\t1\nzk_last_turn_ms\t20\n", stateBehind},
 		"both":      {"zk_zooid_raft_has_leader\t1\nzk_last_turn_ms\t4100\n", "not serving: it does nothing"},
 		"no number": {"zk_zooid_raft_has_leader\tyes\n", stateIdle},
 		"untold":    {"zk_fsync_in_flight_ms\t0\nzk_last_turn_ms\t20\n", stateIdle},
 		"waits":     {idle + "zk_zooid_waits_for\tserver 2 isn't running\n", waitsFor + "server 2"},
 		"Apache's":  {idle, stateIdle},
 		"refused":   {"mntr is not executed because it is not in the whitelist.\n", stateIdle},
+		"hint":      {"mntr is not executed because it is not in the whitelist.\n", "hint: add mntr to 4lw.commands.whitelist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
