@@ -53,14 +53,15 @@ func liveServers(t testing.TB) string {
 	return apache.address
 }
 
-// apacheClasspath returns the newest Apache release at hand.
+// apacheClasspath returns Apache's 3.9, or Debian's release if that isn't installed. The folders of other versions, and
+// of parts, are beside it.
 func apacheClasspath() string {
 	dir := os.Getenv("ZOOID_COMPAT_CACHE") // where the compatibility tests install it
 	if dir == "" {
 		cache, _ := os.UserCacheDir()
 		dir = filepath.Join(cache, "zooid-compat")
 	}
-	if jars, _ := filepath.Glob(filepath.Join(dir, "apache-*", "*.jar")); len(jars) > 0 {
+	if jars, _ := filepath.Glob(filepath.Join(dir, "apache-3.9", "*.jar")); len(jars) > 0 {
 		return strings.Join(jars, ":")
 	}
 	return "/usr/share/java/zookeeper.jar"

@@ -43,9 +43,10 @@ func compatCache() string {
 	return filepath.Join(cache, "zooid-compat")
 }
 
-// apacheClasspath returns the newest Apache release at hand.
+// apacheClasspath returns Apache's 3.9, or Debian's release if that isn't installed. The folders of other versions, and
+// of parts, are beside it.
 func apacheClasspath() string {
-	if jars, _ := filepath.Glob(filepath.Join(compatCache(), "apache-*", "*.jar")); len(jars) > 0 {
+	if jars, _ := filepath.Glob(filepath.Join(compatCache(), "apache-3.9", "*.jar")); len(jars) > 0 {
 		return strings.Join(jars, ":")
 	}
 	return "/usr/share/java/zookeeper.jar"
