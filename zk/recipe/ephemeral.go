@@ -16,8 +16,8 @@ import (
 //
 // While the connection is lost the znode stays, until the session expires; then it is gone until the next session
 // begins. If there is another znode of this name, the Ephemeral waits until that one is gone: a persistent one, or one
-// of another session, such as an earlier one of the same process that hasn't expired yet. Two Ephemerals of one
-// zk.Sessions must not have the same path.
+// of another session, such as an earlier one of the same process that hasn't expired yet. It also waits while another
+// Ephemeral of its zk.Sessions has the same path.
 type Ephemeral struct {
 	sessions *zk.Sessions
 	path     string
@@ -47,15 +47,61 @@ func NewEphemeral(sessions *zk.Sessions, path string, opt Options) *Ephemeral {
 
 func (e *Ephemeral) run(ctx context.Context) {
 	defer close(e.done)
-	err := e.sessions.Run(ctx, func(c *zk.Client) error {
-		err := e.keep(ctx, c)
-		e.publish(0, nil)
-		return err
-	})
+	place := ephemeralPlace{e.sessions, e.path}
+	err := place.take(ctx)
+	if err == nil {
+		defer place.leave()
+		err = e.sessions.Run(ctx, func(c *zk.Client) error {
+			err := e.keep(ctx, c)
+			e.publish(0, nil)
+			return err
+		})
+	}
 	if ctx.Err() != nil {
 		err = zk.ErrClosed
 	}
 	e.publish(0, err)
+}
+
+// An ephemeralPlace is where an Ephemeral keeps its znode. Only one at a time may have it: the owner of the znode is the
+// session, so that two of one session would both take the znode for theirs, and one would delete that of the other.
+type ephemeralPlace struct {
+	sessions *zk.Sessions
+	path     string
+}
+
+// places holds the places that Ephemerals of this process have, each with a channel that is closed when it is free.
+var places = struct {
+	mu    sync.Mutex
+	taken map[ephemeralPlace]chan struct{}
+}{taken: map[ephemeralPlace]chan struct{}{}}
+
+// take waits until no other Ephemeral has the place, or ctx ends.
+func (p ephemeralPlace) take(ctx context.Context) error {
+	for {
+		places.mu.Lock()
+		free, taken := places.taken[p]
+		if !taken {
+			places.taken[p] = make(chan struct{})
+		}
+		places.mu.Unlock()
+		if !taken {
+			return nil
+		}
+		select {
+		case <-free:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// leave lets another Ephemeral have the place.
+func (p ephemeralPlace) leave() {
+	places.mu.Lock()
+	defer places.mu.Unlock()
+	close(places.taken[p])
+	delete(places.taken, p)
 }
 
 // ephemeralDeleteWait bounds how long Close waits for the ensemble to delete the znode. Afterwards the znode goes with

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/zooid-project/zooid/zk"
 	"github.com/zooid-project/zooid/zk/recipe"
@@ -86,6 +87,43 @@ func TestGroup(t *testing.T) {
 		a.eventually("one sees new data", sees(one, map[string]string{"one": "1", "two": "two"}))
 		two.Close()
 		a.eventually("one is alone", sees(one, map[string]string{"one": "1"}))
+	})
+}
+
+// Of two Ephemerals of one zk.Sessions with one path, the second waits until the first is closed, and its Close leaves
+// the first one's znode alone.
+func TestEphemeralTwice(t *testing.T) {
+	each(t, func(a *arena) {
+		s, c := a.source(), a.client()
+		open := func(data string) *recipe.Ephemeral {
+			e := recipe.NewEphemeral(s, "/e", recipe.Options{Data: []byte(data)})
+			t.Cleanup(e.Close)
+			return e
+		}
+		first := open("first")
+		_, err := first.Wait(a.ctx)
+		a.must(err)
+		second := open("second")
+		soon, cancel := context.WithTimeout(a.ctx, 200*time.Millisecond)
+		defer cancel()
+		if token, err := second.Wait(soon); err == nil {
+			t.Errorf("both have the znode, %x", token)
+		}
+		second.Close()
+		if _, err := second.Wait(a.ctx); !errors.Is(err, zk.ErrClosed) {
+			t.Errorf("closed while it waited: %v", err)
+		}
+		data, stat, err := c.Get(a.ctx, "/e")
+		if err != nil || string(data) != "first" || stat.Version != 0 {
+			t.Errorf("the first one's znode: %q, version %d, %v", data, stat.Version, err)
+		}
+		third := open("third")
+		first.Close()
+		_, err = third.Wait(a.ctx)
+		a.must(err)
+		if data, _, err := c.Get(a.ctx, "/e"); err != nil || string(data) != "third" {
+			t.Errorf("after the first: %q, %v", data, err)
+		}
 	})
 }
 
