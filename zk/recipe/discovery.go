@@ -16,7 +16,7 @@ import (
 // An Instance is one running copy of a service. Its JSON form is that of Curator's ServiceInstance.
 type Instance struct {
 	Name    string `json:"name"` // of the service
-	ID      string `json:"id"`   // unique in the service; if empty, Register chooses one: the last part of Ephemeral.Path
+	ID      string `json:"id"`   // unique in the service; Register sets it if it is empty
 	Address string `json:"address"`
 	Port    *int   `json:"port"`    // nil for none
 	SSLPort *int   `json:"sslPort"` // nil for none
@@ -24,8 +24,8 @@ type Instance struct {
 	// Payload is the application's own JSON, or nil. Java clients expect the form of their payload class.
 	Payload json.RawMessage `json:"payload"`
 
-	RegisteredMs int64           `json:"registrationTimeUTC"` // ms since 1970; set by Register if 0
-	Type         string          `json:"serviceType"`         // DYNAMIC if empty; Register's znode is always ephemeral
+	RegisteredMs int64           `json:"registrationTimeUTC"` // ms since 1970; Register sets it if it is 0
+	Type         string          `json:"serviceType"`         // Register sets DYNAMIC if it is empty; it has no effect
 	URISpec      json.RawMessage `json:"uriSpec"`             // Curator's template of the URI, or nil
 
 	// Disabled asks clients not to use the instance although it is registered.
@@ -72,9 +72,9 @@ func NewDiscovery(sessions *zk.Sessions, path string, opt Options) *Discovery {
 
 // Register keeps an instance registered, in each new session too, until the returned Ephemeral is closed. It doesn't
 // wait; Ephemeral.Wait does. It fails if the instance has no name, if its name or id has a slash, or if it has no JSON
-// form. To change the instance later, pass its JSON form to Ephemeral.SetData; ID, RegisteredMs and Type must be set in
-// it, since Register sets them in a copy of i only.
-func (d *Discovery) Register(i Instance) (*Ephemeral, error) {
+// form. It sets i's ID, RegisteredMs and Type if they are empty, and doesn't keep i. To change the instance later,
+// change i and pass its JSON form to Ephemeral.SetData.
+func (d *Discovery) Register(i *Instance) (*Ephemeral, error) {
 	if i.Name == "" || strings.Contains(i.Name+i.ID, "/") {
 		return nil, fmt.Errorf("recipe: register %q, id %q: a service needs a name, and neither may have a slash", i.Name,
 			i.ID)

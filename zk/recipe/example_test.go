@@ -324,7 +324,7 @@ func ExampleDiscovery() {
 	withServer(func(ctx context.Context, _ *zk.Client, sessions *zk.Sessions) {
 		d := recipe.NewDiscovery(sessions, "/services", recipe.Options{})
 		port := 8080
-		me, err := d.Register(recipe.Instance{Name: "web", Address: "10.0.0.1", Port: &port})
+		me, err := d.Register(&recipe.Instance{Name: "web", Address: "10.0.0.1", Port: &port})
 		check(err)
 		defer me.Close()
 		_, err = me.Wait(ctx)

@@ -513,7 +513,7 @@ func TestFleetDiscovery(t *testing.T) {
 	fleets(t, 1, func(f *fleet) {
 		port := 8
 		d := recipe.NewDiscovery(f.source(), "/services", recipe.Options{})
-		r, err := d.Register(recipe.Instance{
+		r, err := d.Register(&recipe.Instance{
 			Name: "fleet", ID: "go", Address: "10.0.0.8", Port: &port, Payload: json.RawMessage(`"hi"`),
 		})
 		f.must(err)

@@ -131,7 +131,7 @@ func TestDiscovery(t *testing.T) {
 	each(t, func(a *arena) {
 		s := a.source()
 		d := recipe.NewDiscovery(s, "/services", recipe.Options{})
-		if _, err := d.Register(recipe.Instance{Name: "a/b"}); err == nil {
+		if _, err := d.Register(&recipe.Instance{Name: "a/b"}); err == nil {
 			t.Error("a name with a slash is registered")
 		}
 		port := 80
@@ -146,9 +146,12 @@ func TestDiscovery(t *testing.T) {
 			{Name: "web", ID: "3", Address: "10.0.0.3", Disabled: true},
 			{Name: "db", Payload: json.RawMessage(`{"role":"primary"}`)},
 		} {
-			r, err := d.Register(i)
+			r, err := d.Register(&i)
 			a.must(err)
 			defer r.Close()
+			if i.ID == "" || r.Path() != "/services/"+i.Name+"/"+i.ID || i.RegisteredMs == 0 || i.Type != "DYNAMIC" {
+				t.Errorf("%s is the path of %+v", r.Path(), i)
+			}
 			_, err = r.Wait(a.ctx)
 			a.must(err)
 		}
