@@ -238,6 +238,33 @@ func TestNonsense(t *testing.T) {
 	}
 }
 
+// A closed subscription doesn't look like the end of the session, unless that has ended too.
+func TestClosedStates(t *testing.T) {
+	t.Parallel()
+	scripted(t, Options{}, func(t *testing.T, client *Client, _ *network) {
+		ended := func(states *States) error {
+			for {
+				if _, err := states.Next(t.Context()); err != nil {
+					return err
+				}
+			}
+		}
+		states := client.States()
+		states.Close()
+		states.Close()
+		if err := ended(states); !errors.Is(err, ErrStatesClosed) || errors.Is(err, ErrClosed) || SessionLost(err) {
+			t.Errorf("after States.Close: %v, session lost %t", err, SessionLost(err))
+		}
+		get(t, client, "/a")
+		states = client.States()
+		client.Close()
+		states.Close()
+		if err := ended(states); !errors.Is(err, ErrClosed) || !SessionLost(err) {
+			t.Errorf("after Client.Close: %v, session lost %t", err, SessionLost(err))
+		}
+	}, accepting)
+}
+
 // After an invalid handshake, the client tries another server.
 func TestNonsenseHandshake(t *testing.T) {
 	t.Parallel()

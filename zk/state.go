@@ -78,7 +78,7 @@ func (c *Client) States() *States {
 }
 
 // Next waits for the next change. Once all are read, it returns the error that ended the client after a final state,
-// and ErrClosed after States.Close, also if the client continues. If ctx ends first, it returns ctx's error.
+// and ErrStatesClosed after States.Close. If ctx ends first, it returns ctx's error.
 func (f *States) Next(ctx context.Context) (StateChange, error) { return f.box.next(ctx) }
 
 // Try returns the next change without waiting. It returns false if there is none.
@@ -97,7 +97,7 @@ func (f *States) Close() {
 	f.s.mu.Lock()
 	delete(f.s.feeds, f)
 	f.s.mu.Unlock()
-	f.box.close(ErrClosed)
+	f.box.close(ErrStatesClosed)
 }
 
 // State returns the latest change of the client's state.
