@@ -489,7 +489,7 @@ func TestRefusedLocally(t *testing.T) {
 			{"servers take at most 200", func() error { _, err := c.Set(ctx, "/a", make([]byte, 200), 0); return err }},
 			{"unknown watcher type", func() error { return c.RemoveWatches(ctx, "/a", 9) }},
 			{"addWatch /a: BadArguments: unknown mode", func() error { _, err := c.AddWatch(ctx, "/a", 7); return err }},
-			{"auth: no scheme", func() error { return c.AddAuth(ctx, "", nil) }},
+			{"auth: BadArguments: no scheme", func() error { return c.AddAuth(ctx, "", nil) }},
 			{"it changes nothing", func() error { _, _, err := c.Reconfig(ctx, Reconfig{}); return err }},
 			{"can't go with Joining", func() error {
 				_, _, err := c.Reconfig(ctx, Reconfig{Joining: []string{"x"}, Members: []string{"y"}})

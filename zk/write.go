@@ -2,7 +2,6 @@ package zk
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,8 +11,8 @@ import (
 
 // Create makes a znode and returns its path, relative to the chroot. A sequential mode appends a number of ten digits
 // to the path, which may then end in a slash. The parent must exist. acl must not be empty; see OpenACL and CreatorACL.
-// TTL modes need CreateTTL. Create fails with ErrNodeExists if the znode exists, and with ErrNoNode if the parent
-// doesn't.
+// TTL modes need CreateTTL. Create fails with ErrNodeExists if the znode exists, with ErrNoNode if the parent doesn't,
+// and with ErrNoChildrenForEphemerals if the parent is ephemeral.
 func (c *Client) Create(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, error) {
 	op := jute.OpCreate
 	if mode == ModeContainer {
@@ -41,7 +40,7 @@ func (c *Client) CreateTTL(ctx context.Context, path string, data []byte, mode C
 }
 
 // Delete removes a znode without children if its data version is version. AnyVersion matches every version. Delete
-// fails with ErrNoNode, ErrNotEmpty or ErrBadVersion.
+// fails with ErrNoNode, ErrNotEmpty or ErrBadVersion, and with ErrBadArguments for "/", also in a chroot.
 func (c *Client) Delete(ctx context.Context, path string, version int32) error {
 	k, err := c.deleteCall(path, version)
 	return nothingOf(c.run(ctx, k, err))
@@ -176,7 +175,7 @@ func checkACL(op jute.Op, path string, acl []ACL) error {
 // the server may still accept them.
 func (c *Client) AddAuth(ctx context.Context, scheme string, auth []byte) error {
 	if scheme == "" {
-		return &Error{Op: "auth", Err: errors.New("no scheme given")}
+		return &Error{Op: "auth", Err: ErrBadArguments, detail: "no scheme given"}
 	}
 	k := c.newPlainCall(jute.OpAuth, scheme)
 	p := jute.AuthPacket{Scheme: scheme, Auth: auth}
