@@ -5,6 +5,7 @@ package zktest
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -25,7 +26,7 @@ type Options struct {
 	Servers int // 0 means 1; an ensemble usually has 3 or 5
 
 	// Tick is the servers' tickTime. Session timeouts are from 2 ticks to MaxSessionTimeout, and sessions end up to a
-	// tick late. 0 means DefaultTick.
+	// tick late. 0 means DefaultTick. It may be from 1 ms to MaxSessionTimeout/2.
 	Tick time.Duration
 
 	// SuperDigest is the superuser of the scheme digest, as "user:hash"; "" for none. See zk.DigestID for the hash.
@@ -59,9 +60,9 @@ type Ensemble struct {
 	running []*server.Server // nil for a stopped server
 }
 
-// Start runs the servers until the test ends. When it returns, they are ready, and an ensemble has a leader. If they
-// aren't ready within two minutes, it ends the test by t.Fatal, so call it from the test's goroutine. The Ensemble must
-// not be used after the test.
+// Start runs the servers until the test ends. When it returns, they are ready, and an ensemble has a leader. If o is
+// invalid, or they don't start, or they aren't ready within two minutes, it ends the test by t.Fatal, so call it from
+// the test's goroutine. The Ensemble must not be used after the test.
 func Start(t testing.TB, o Options) *Ensemble {
 	t.Helper()
 	return start(t, o)
@@ -74,6 +75,9 @@ func start(t host, o Options) *Ensemble {
 	}
 	if o.Tick == 0 {
 		o.Tick = DefaultTick
+	}
+	if reason := o.wrong(); reason != "" {
+		t.Fatalf("zktest: Options.%s", reason)
 	}
 	e := &Ensemble{t: t, running: make([]*server.Server, o.Servers)}
 	var members []server.Member
@@ -114,8 +118,24 @@ func start(t host, o Options) *Ensemble {
 		all.Go(func() { e.Start(i) })
 	}
 	all.Wait()
+	for i := range e.running {
+		if e.address(i) == "" {
+			t.Fatalf("zktest: server %d doesn't start", i) // Ensemble.Start has said why
+		}
+	}
 	e.await()
 	return e
+}
+
+// wrong returns the field that is invalid, and why; "" if there is none.
+func (o *Options) wrong() string {
+	switch {
+	case o.Servers < 0:
+		return fmt.Sprintf("Servers is %d; it must not be negative", o.Servers)
+	case o.Tick < time.Millisecond || o.Tick > MaxSessionTimeout/2:
+		return fmt.Sprintf("Tick is %v; it must be from 1ms to %v", o.Tick, MaxSessionTimeout/2)
+	}
+	return ""
 }
 
 // await waits until the ensemble serves a session.

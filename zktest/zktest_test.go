@@ -3,6 +3,7 @@ package zktest_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -133,5 +134,24 @@ func TestLeader(t *testing.T) {
 	}
 	if alone := zktest.Start(t, zktest.Options{}); alone.Leader() != 0 {
 		t.Errorf("of one server, %d leads", alone.Leader())
+	}
+}
+
+// Invalid options are refused at once, with the field and the reason.
+func TestInvalidOptions(t *testing.T) {
+	t.Parallel()
+	for want, o := range map[string]zktest.Options{
+		"Options.Servers is -1; it must not be negative":  {Servers: -1},
+		"Options.Tick is -1ns; it must be from 1ms":       {Tick: -1},
+		"Options.Tick is 1h0m0s; it must be from 1ms":     {Tick: time.Hour},
+		"Options.Tick is 1ns; it must be from 1ms to 30s": {Servers: 3, Tick: 1},
+	} {
+		e, err := zktest.Serve(o)
+		if err == nil {
+			e.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", o, err, want)
+		}
 	}
 }
