@@ -8,9 +8,10 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Client is one session with an ensemble. Paths are relative to its chroot. All methods may be called from several
-// goroutines at once. The client reconnects by itself. It ends when it is closed, when its session expires, or when a
-// server refuses its credentials; every call then fails with ErrClosed, ErrSessionExpired or ErrAuthFailed.
+// A Client is one session with an ensemble. Open, New and Dial return one; the zero Client can't be used. Paths are
+// relative to its chroot. All methods may be called from several goroutines at once. The client reconnects by itself.
+// It ends when it is closed, when its session expires, or when a server refuses its credentials; every call then fails
+// with ErrClosed, ErrSessionExpired or ErrAuthFailed.
 type Client struct {
 	s    *session
 	root string // the chroot; "" if none

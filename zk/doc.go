@@ -134,6 +134,13 @@
 // [github.com/zooid-project/zooid/zk/gozk/zk] has the interface of go-zookeeper/zk, for programs written for that
 // client.
 //
+// # Servers
+//
+// The tests of the client and its recipes run with Zooid's servers and Apache's 3.9.5 (make clients). The tests of
+// migration also use it with Apache's 3.5.10, 3.6.4, 3.7.2 and 3.8.4. Servers before 3.6 lack AddWatch, MultiRead,
+// GetEphemerals and AllChildrenNumber, and those before 3.7 lack WhoAmI: they refuse the call with [ErrUnimplemented]
+// and close the connection. The session continues.
+//
 // # Limits
 //
 // Every queue is bounded: unanswered requests (Options.MaxOutstanding), their bytes, unread events, unread state

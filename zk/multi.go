@@ -31,7 +31,8 @@ func CreateTTLOp(path string, data []byte, mode CreateMode, acl []ACL, ttl time.
 	return MultiOp{Op: jute.OpCreateTTL, Path: path, Data: data, ACL: acl, Flags: mode, TTL: ttl.Milliseconds()}
 }
 
-// DeleteOp deletes a znode if its data version is version. AnyVersion matches every version.
+// DeleteOp deletes a znode if its data version is version. AnyVersion matches every version. In a chroot, "/" is the
+// chroot's znode, which can be deleted so, as with Apache's Java client, though Client.Delete refuses "/".
 func DeleteOp(path string, version int32) MultiOp {
 	return MultiOp{Op: jute.OpDelete, Path: path, Version: version}
 }
@@ -63,7 +64,7 @@ func (c *Client) Multi(ctx context.Context, ops ...MultiOp) ([]MultiResult, erro
 
 // MultiRead reads several znodes with one request. ops may be GetOp and ChildrenOp, and the results are in their order.
 // Each operation succeeds or fails by itself (see MultiResult.Err), and other clients' writes may come between them.
-// err is not nil only if the whole request failed. Servers before 3.6 refuse it.
+// err is not nil only if the whole request failed. Servers before 3.6 refuse it with ErrUnimplemented.
 func (c *Client) MultiRead(ctx context.Context, ops ...MultiOp) ([]MultiResult, error) {
 	return c.multi(ctx, jute.OpMultiRead, ops)
 }

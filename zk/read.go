@@ -75,7 +75,7 @@ func (c *Client) Sync(ctx context.Context, path string) error {
 }
 
 // AllChildrenNumber returns the number of a znode's descendants at all levels, without the znode itself. Servers before
-// 3.6 refuse it.
+// 3.6 refuse it with ErrUnimplemented.
 func (c *Client) AllChildrenNumber(ctx context.Context, path string) (int, error) {
 	k, err := c.pathCall(jute.OpGetAllChildrenNumber, path)
 	if k, err = c.run(ctx, k, err); err != nil {
@@ -87,7 +87,8 @@ func (c *Client) AllChildrenNumber(ctx context.Context, path string) (int, error
 
 // GetEphemerals returns the paths of this session's ephemeral znodes that begin with the text prefix, in no particular
 // order: "/a" also matches /ab, and "/" all. prefix must begin with a slash. It and the paths are relative to the
-// chroot, and paths outside the chroot are omitted, unlike in Apache's client. Servers before 3.6 refuse it.
+// chroot, and paths outside the chroot are omitted, unlike in Apache's client. Servers before 3.6 refuse it with
+// ErrUnimplemented.
 func (c *Client) GetEphemerals(ctx context.Context, prefix string) ([]string, error) {
 	k, err := c.newCall(jute.OpGetEphemerals, prefix, true)
 	if err != nil {

@@ -133,6 +133,16 @@ func TestDeleteAll(t *testing.T) {
 	if err := c.DeleteAll(ctx, "/it"); err != nil {
 		t.Error(err)
 	}
+	fails(t, c.Delete(ctx, "/", zk.AnyVersion), zk.ErrBadArguments)
+	if _, err := c.Multi(ctx, zk.DeleteOp("/", zk.AnyVersion)); err != nil { // the chroot's znode
+		t.Error(err)
+	}
+	whole, ctx := opened(t, e, "", zk.Options{})
+	_, err := whole.Multi(ctx, zk.DeleteOp("/", zk.AnyVersion))
+	fails(t, err, zk.ErrBadArguments)
+	if got, want := below(ctx, t, whole, "/"), []string{"/tree2"}; !slices.Equal(got, want) {
+		t.Errorf("left are %q, want %q", got, want)
+	}
 }
 
 // A breaker is a network on which one request of one client is lost, or its reply.

@@ -9,7 +9,7 @@ import (
 // AddWatch sets a persistent watch on path alone or on path with all its descendants. The znode need not exist. The
 // watch stays until it is closed or removed, or the session ends. Several watches may cover one znode; each gets every
 // event. Servers before 3.9 keep one watch per path and client; with these, don't combine it with one-shot watches on
-// the same path. Servers before 3.6 refuse it.
+// the same path. Servers before 3.6 refuse it with ErrUnimplemented.
 func (c *Client) AddWatch(ctx context.Context, path string, mode AddWatchMode) (*Watch, error) {
 	k, err := c.newCall(jute.OpAddWatch, path, false)
 	if err != nil {

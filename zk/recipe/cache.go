@@ -88,8 +88,8 @@ func (k *Cache) Len() int {
 
 // Wait waits until the cache is complete, at the beginning or after a loss of the connection. It fails when ctx ends.
 // It fails with zk.ErrClosed if the cache or its zk.Sessions is closed, and with the error that has ended the cache,
-// such as that of an invalid path or of a server without persistent watches, or zk.ErrReplyTooLarge for a znode larger
-// than zk.Options.MaxResponseBytes.
+// such as that of an invalid path, zk.ErrUnimplemented of a server without persistent watches, or zk.ErrReplyTooLarge
+// for a znode larger than zk.Options.MaxResponseBytes.
 func (k *Cache) Wait(ctx context.Context) error {
 	for {
 		k.mu.RLock()

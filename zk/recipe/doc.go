@@ -87,7 +87,8 @@
 //
 // Value.Get, Counter.Get, Queue.Len, Barrier.Wait and the calls that list participants, members or instances read from
 // the connected server, which may be behind. To see all earlier changes, call zk.Client.Sync first. They wait for a
-// connection. If a reply is lost, Barrier.Wait asks again, and the others do so as zk.Options.Retry says.
+// connection. If a reply is lost, Barrier.Wait asks again, and the others do so as zk.Options.Retry says. If the
+// directory doesn't exist, Queue.Len returns 0, and lists are empty.
 //
 // # Load
 //

@@ -31,7 +31,8 @@ type DoubleBarrier struct {
 const ready = "ready"
 
 // NewDoubleBarrier returns a member of the barrier at path, which opens when the given number of members have entered.
-// All must give the same number. More members may enter afterwards. It sends no request.
+// All must give the same number; with 1 or less Enter never waits for others. More members may enter afterwards. It
+// sends no request.
 func NewDoubleBarrier(c *zk.Client, path string, members int, opt Options) *DoubleBarrier {
 	return &DoubleBarrier{c: c, path: path, members: members, opt: opt}
 }
