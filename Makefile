@@ -121,6 +121,8 @@ fuzz:
 # clients that are faster than their limits, in BEGUN more servers begin, in thrice HELD
 # more disks hang, servers take long to apply and load, or links between servers are
 # narrow, and in LOST more a majority is lost for good.
+# The simulator, with the checks of internal/invariant compiled in.
+SIM = ./internal/proof/sim -tags invariants -count=1 -v
 FROM ?= 59137574534000000
 SEEDS ?= 400
 HOURS ?= 13
@@ -131,15 +133,15 @@ HELD ?= 60
 LOST ?= 60
 sim:
 ifdef SEED
-	$(GO) test ./internal/proof/sim -count=1 -v -timeout 25m -run TestSeeds -sim.from $(SEED) -sim.seeds 1 -sim.seconds 120 -sim.v
+	$(GO) test $(SIM) -timeout 25m -run TestSeeds -sim.from $(SEED) -sim.seeds 1 -sim.seconds 120 -sim.v
 else
-	$(GOTEST) ./internal/proof/sim -count=1 -v -timeout 2h -run TestSeeds -sim.from $(FROM) -sim.seeds $(SEEDS) -sim.seconds 120 -sim.budget $(BUDGET) -sim.hours $(HOURS)
-	$(GOTEST) ./internal/proof/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile paced -sim.from $(FROM) -sim.seeds $(PACED) -sim.seconds 60
-	$(GOTEST) ./internal/proof/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile beginnings -sim.from $(FROM) -sim.seeds $(BEGUN) -sim.seconds 60
-	$(GOTEST) ./internal/proof/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile hanging -sim.from $(FROM) -sim.seeds $(HELD) -sim.seconds 60
-	$(GOTEST) ./internal/proof/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile standing -sim.from $(FROM) -sim.seeds $(HELD) -sim.seconds 60
-	$(GOTEST) ./internal/proof/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile narrow -sim.from $(FROM) -sim.seeds $(HELD) -sim.seconds 60
-	$(GOTEST) ./internal/proof/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile recovering -sim.from $(FROM) -sim.seeds $(LOST) -sim.seconds 60
+	$(GOTEST) $(SIM) -timeout 2h -run TestSeeds -sim.from $(FROM) -sim.seeds $(SEEDS) -sim.seconds 120 -sim.budget $(BUDGET) -sim.hours $(HOURS)
+	$(GOTEST) $(SIM) -timeout 25m -run TestSeeds -sim.profile paced -sim.from $(FROM) -sim.seeds $(PACED) -sim.seconds 60
+	$(GOTEST) $(SIM) -timeout 25m -run TestSeeds -sim.profile beginnings -sim.from $(FROM) -sim.seeds $(BEGUN) -sim.seconds 60
+	$(GOTEST) $(SIM) -timeout 25m -run TestSeeds -sim.profile hanging -sim.from $(FROM) -sim.seeds $(HELD) -sim.seconds 60
+	$(GOTEST) $(SIM) -timeout 25m -run TestSeeds -sim.profile standing -sim.from $(FROM) -sim.seeds $(HELD) -sim.seconds 60
+	$(GOTEST) $(SIM) -timeout 25m -run TestSeeds -sim.profile narrow -sim.from $(FROM) -sim.seeds $(HELD) -sim.seconds 60
+	$(GOTEST) $(SIM) -timeout 25m -run TestSeeds -sim.profile recovering -sim.from $(FROM) -sim.seeds $(LOST) -sim.seconds 60
 endif
 
 # Seeds that nobody has run yet: COUNT of them from a number on that the commit
@@ -149,7 +151,7 @@ COUNT ?= 20000
 FRESH ?= $(shell echo $$((0x$$(git rev-parse HEAD | cut -c1-9) * 1000000 + 1000000000)))
 FRESHBUDGET ?= 24h
 sim-fresh:
-	$(GO) test ./internal/proof/sim -count=1 -v -timeout 0 -run TestSeeds -sim.from $(FRESH) -sim.seeds $(COUNT) -sim.seconds 120 -sim.budget $(FRESHBUDGET) -sim.keep $(FRESHFLAGS)
+	$(GO) test $(SIM) -timeout 0 -run TestSeeds -sim.from $(FRESH) -sim.seeds $(COUNT) -sim.seconds 120 -sim.budget $(FRESHBUDGET) -sim.keep $(FRESHFLAGS)
 
 # The simulator's own test: planted bugs, of which it must find 95 percent
 # (docs/mutants.md); MUTANTS='-sim.mutantseeds 1000 -sim.mutantleast 100' is the
@@ -227,12 +229,12 @@ nightly: test hooks-test cross race compat clients
 	ZOOID_COMPAT=1 ZOOID_KAFKA=1 $(GO) test ./test/compat/moving -count=1 -v -timeout 30m -run TestKafka
 	ZOOID_COMPAT=1 $(GO) test ./test/compat/moving -count=1 -v -timeout 100m -run TestCycles -moving.cycles 4 -moving.seed $(CYCLE)
 	$(MAKE) sim-fresh COUNT=4500 FRESHBUDGET=100m
-	$(GO) test ./internal/proof/sim -count=1 -v -timeout 2h -run TestSeeds -sim.profile changes -sim.from $(FRESH) -sim.seeds 700 -sim.seconds 120 -sim.budget 90m -sim.changes 10000
-	$(GO) test ./internal/proof/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile beginnings -sim.from $(FRESH) -sim.seeds 2000 -sim.seconds 60 -sim.budget 50m
-	$(GO) test ./internal/proof/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile hanging -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
-	$(GO) test ./internal/proof/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile standing -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
-	$(GO) test ./internal/proof/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile narrow -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
-	$(GO) test ./internal/proof/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile recovering -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
+	$(GO) test $(SIM) -timeout 2h -run TestSeeds -sim.profile changes -sim.from $(FRESH) -sim.seeds 700 -sim.seconds 120 -sim.budget 90m -sim.changes 10000
+	$(GO) test $(SIM) -timeout 1h -run TestSeeds -sim.profile beginnings -sim.from $(FRESH) -sim.seeds 2000 -sim.seconds 60 -sim.budget 50m
+	$(GO) test $(SIM) -timeout 1h -run TestSeeds -sim.profile hanging -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
+	$(GO) test $(SIM) -timeout 1h -run TestSeeds -sim.profile standing -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
+	$(GO) test $(SIM) -timeout 1h -run TestSeeds -sim.profile narrow -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
+	$(GO) test $(SIM) -timeout 1h -run TestSeeds -sim.profile recovering -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
 	$(MAKE) mutants MUTANTS='-sim.mutantseeds 1000 -sim.mutantleast 100'
 	$(MAKE) torture TORTURE='-long -timeout 100m'
 	$(MAKE) hostile HOSTILE=-long

@@ -139,7 +139,7 @@ func (r *Replica) memoryUse() memory.Use {
 		}
 	}
 	u.Unanswered += r.proposals.Memory()
-	u.Output += r.large.rest()
+	u.Output += r.large.Rest()
 	return u
 }
 

@@ -309,7 +309,9 @@ func TestAccountIsExact(t *testing.T) {
 			return 1111
 		}},
 		"buffers of others": {func(u *memory.Use) int64 { return u.Output }, func(s *localStage, _ *Client) int64 {
-			s.r.large.free, s.r.large.size, s.r.large.used = [][]byte{nil}, 77, true
+			s.r.large = memory.NewBuffers(0, 100)
+			s.r.large.Put(make([]byte, 77))
+			s.r.large.Put(s.r.large.Get(77)) // so that it was used lately
 			return 77
 		}},
 		"input": {func(u *memory.Use) int64 { return u.Input }, func(_ *localStage, c *Client) int64 {

@@ -54,7 +54,7 @@ func (r *Replica) Apply(entries []quorum.Entry) (err error) {
 	r.broken.applying.Store(false)
 	if !r.progress.replaying {
 		r.meters.Stages.apply.Observe(end - now)
-		r.holds[holdApply].note(held, end)
+		r.holds[holdApply].Note(held, end)
 	}
 	r.mu.Unlock()
 	return nil
@@ -87,6 +87,8 @@ func (r *Replica) applyEntry(e quorum.Entry, visit func(*tree.Result)) error {
 // applied updates this server after one request was evaluated, and answers the client. mu is held
 // for writing.
 func (r *Replica) applied(res *tree.Result, now int64) {
+	r.mu.Held()
+	r.progress.zxids.Take(res.Zxid, "the zxid of what is applied")
 	r.snapshots.since++
 	r.progress.requests++
 	r.proposals.Applied(res.Request, now)

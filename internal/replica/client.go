@@ -7,6 +7,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/busiest"
+	"github.com/zooid-project/zooid/internal/invariant"
 	"github.com/zooid-project/zooid/internal/memory"
 	"github.com/zooid-project/zooid/internal/metrics"
 	"github.com/zooid-project/zooid/internal/sasl"
@@ -30,6 +31,9 @@ const (
 	// outputKeepBytes is the largest output buffer that is reused until the connection is quiet. It
 	// holds several replies of a thousand children each.
 	outputKeepBytes = 256 << 10
+	// largeKeptBytes bounds the memory of larger buffers that is kept for the next large replies of any connection: enough
+	// for a dozen lists of a hundred thousand children.
+	largeKeptBytes = 8 << 20
 )
 
 // A Client is one client connection as the replica sees it: its rights, its unanswered requests and its output. The
@@ -75,7 +79,7 @@ type Client struct {
 
 	WriteBy time.Time // the socket's deadline; owned by the flusher
 
-	mu         sync.Mutex
+	mu         clientLock
 	unanswered queue
 	out        output
 	steps      steps
@@ -116,18 +120,19 @@ func (a *ahead) any() bool {
 // An output is the data that waits to be written to a client; Client.mu guards it. The replica appends frames to it,
 // and the flusher takes them. Only one goroutine at a time is a client's flusher.
 type output struct {
+	zxids      invariant.Rising // of the answers and notifications appended
 	frames     []byte
-	spare      []byte         // the other buffer
-	events     clientEvents   // unread notifications
-	fired      int64          // now (ns) of the oldest event in frames; 0 for none
-	firedTaken atomic.Int64   // fired of the output that was taken, until Told returns
-	applied    bool           // frames may hold effects of an Apply that is under way
-	awaitApply func()         // waits for the end of that Apply
-	taken      int            // size of the buffer that is being written
-	large      *largeBuffers  // takes buffers that are too large to be kept here
-	flushing   bool           // a goroutine is writing what it has taken
-	withheld   bool           // frames may not be written now (see uptodate.go)
-	held       *memory.Holder // the memory of the output; nil until registered
+	spare      []byte          // the other buffer
+	events     clientEvents    // unread notifications
+	fired      int64           // now (ns) of the oldest event in frames; 0 for none
+	firedTaken atomic.Int64    // fired of the output that was taken, until Told returns
+	applied    bool            // frames may hold effects of an Apply that is under way
+	awaitApply func()          // waits for the end of that Apply
+	taken      int             // size of the buffer that is being written
+	large      *memory.Buffers // takes buffers that are too large to be kept here
+	flushing   bool            // a goroutine is writing what it has taken
+	withheld   bool            // frames may not be written now (see uptodate.go)
+	held       *memory.Holder  // the memory of the output; nil until registered
 }
 
 // full reports whether the client may get no more replies until it has read some.
@@ -249,6 +254,9 @@ func (q *queue) len() int { return len(q.items) - q.head }
 func (q *queue) front() *request { return &q.items[q.head] }
 
 func (q *queue) push(r request) {
+	if invariant.Checked {
+		q.checkPush(&r)
+	}
 	if q.head > 0 && len(q.items) == cap(q.items) {
 		n := copy(q.items, q.items[q.head:])
 		clear(q.items[n:])
@@ -262,6 +270,9 @@ func (q *queue) push(r request) {
 }
 
 func (q *queue) pop() {
+	if invariant.Checked {
+		q.checkSums()
+	}
 	q.bytes -= q.items[q.head].size
 	if !q.items[q.head].isWrite() {
 		if q.reads--; q.reads == 0 {
@@ -342,11 +353,15 @@ func (c *Client) expect(r *request, all *unanswered, blocks func()) (held, ok bo
 		c.ahead.reconfigs.Add(1)
 	}
 	c.unanswered.push(*r)
+	if invariant.Checked {
+		c.checkAhead()
+	}
 	return r.held, true
 }
 
 // queued is called with mu held after something was appended to out.
 func (c *Client) queued() {
+	c.mu.Held()
 	c.noteOutput()
 	if len(c.out.frames) > outputMaxBytes {
 		c.closeLocked("it does not read what it is sent")
@@ -391,6 +406,7 @@ func (c *Client) Ending() string {
 }
 
 func (c *Client) closeLocked(why string) {
+	c.mu.Held()
 	if c.out.withheld {
 		c.out.withheld, c.out.frames = false, nil
 	}
@@ -403,6 +419,7 @@ func (c *Client) closeLocked(why string) {
 // cut ends the connection at once: its output is dropped, and a write under way ends. The session lives on until its
 // timeout. mu is held.
 func (c *Client) cut(why string) {
+	c.mu.Held()
 	c.closeLocked(why)
 	c.out.frames, c.steps.read = nil, nil
 	c.out.events.drop()

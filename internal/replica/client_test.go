@@ -15,6 +15,7 @@ func TestQueue(t *testing.T) {
 	t.Parallel()
 	var q queue
 	var list []request
+	writes := int64(0)
 	random := rand.New(rand.NewPCG(1, 0))
 	for n := range 20_000 {
 		if len(list) > 0 && (len(list) == 8 || random.IntN(2) == 0) {
@@ -23,7 +24,8 @@ func TestQueue(t *testing.T) {
 		} else {
 			r := request{xid: int32(n), op: &ops[jute.OpGetData], size: random.IntN(100), body: []byte("x")}
 			if random.IntN(2) == 0 {
-				r.op = &ops[jute.OpCreate]
+				writes++
+				r.op, r.seq = &ops[jute.OpCreate], writes
 			}
 			q.push(r)
 			list = append(list, r)

@@ -126,7 +126,7 @@ func (r *Replica) register(c *Client, req *jute.ConnectRequest) {
 	c.lastHeard.Store(r.now() / 1e6)
 	r.clients[c.id] = c
 	c.mu.Lock()
-	c.out.awaitApply, c.out.large, c.out.events.all = r.awaitApply, &r.large, &r.unread
+	c.out.awaitApply, c.out.large, c.out.events.all = r.awaitApply, r.large, &r.unread
 	r.rooms.share(c, r.meters.roomAwaited)
 	c.mu.Unlock()
 	c.arrival.awaited = true

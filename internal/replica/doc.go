@@ -41,8 +41,5 @@
 //
 // X10, which bounds how long a session is answered after its end elsewhere, is kept by uptodate.go.
 //
-// # Locks
-//
-// Locks are taken in this order: Replica.mu, then Client.mu, then watches.mu or the lock of the proposals.
-// Each may be taken while earlier ones are held, never the reverse.
+// lockorder.go lists the locks in the order in which they are taken.
 package replica

@@ -2,7 +2,6 @@ package replica
 
 import (
 	"slices"
-	"sync"
 )
 
 // hearing holds the sessions attached to this server, and pending news of them for the leader. It has its own lock, so
@@ -12,7 +11,7 @@ type hearing struct {
 	// read it.
 	attached map[int64]*Client
 
-	mu    sync.Mutex
+	mu    partLock
 	local map[int64]bool // the sessions that have not entered the table: this server ends them
 	// gone holds the sessions whose connection ended before the leader heard of their last activity.
 	gone []int64

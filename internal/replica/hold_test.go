@@ -7,31 +7,6 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// TestLongestHold: the longest hold counts until the end of the window after its own.
-func TestLongestHold(t *testing.T) {
-	var h longestHold
-	at := 5 * holdWindow
-	for _, c := range []struct{ end, took, want int64 }{
-		{at + 10, 10, 10}, {at + 20, 30, 30}, {at + 30, 20, 30},
-		{at + holdWindow, 5, 30}, {at + holdWindow + 1, 7, 30},
-		{at + 2*holdWindow, 1, 7}, {at + 9*holdWindow, 2, 2},
-	} {
-		h.note(c.end-c.took, c.end)
-		if got := h.at(c.end); got != c.want {
-			t.Errorf("after a hold of %d until %d the longest is %d, want %d", c.took, c.end, got, c.want)
-		}
-	}
-	h = longestHold{}
-	h.note(30, 60)
-	h.note(holdWindow-5, holdWindow)
-	if got := h.at(2 * holdWindow); got != 5 {
-		t.Errorf("of holds of 30 and 5, the second is in the window before: %d is the longest", got)
-	}
-	if got := h.at(at + 20*holdWindow); got != 0 {
-		t.Errorf("much later the longest is %d", got)
-	}
-}
-
 // TestHoldsAreNoted: entries and reads are noted, each in its place, and not the time in which a client's
 // write waits between two reads.
 func TestHoldsAreNoted(t *testing.T) {

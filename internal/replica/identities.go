@@ -2,7 +2,6 @@ package replica
 
 import (
 	"slices"
-	"sync"
 
 	"github.com/zooid-project/zooid/internal/auth"
 )
@@ -44,7 +43,7 @@ func (l *logins) proved(c *Client, proof *auth.Proof) bool {
 
 // expiring holds the clients that have credentials with an expiry time. The zero value is empty.
 type expiring struct {
-	mu      sync.Mutex
+	mu      expiringLock
 	clients map[*Client]struct{}
 }
 

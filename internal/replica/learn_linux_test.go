@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/zooid-project/zooid/internal/metrics"
 	"github.com/zooid-project/zooid/internal/proof/traffic/costly"
 )
 
@@ -69,9 +70,7 @@ func costOf(t testing.TB, p costly.Plan) (c cost) {
 		clients[i] = s.session()
 	}
 	var encoders [costly.Clients]costly.Encoder
-	for i := range s.r.holds {
-		s.r.holds[i].longest.Store(0)
-	}
+	s.r.holds = [holds]metrics.Longest{}
 	use := s.r.memoryUse()
 	memory, work := use.Total(), int64(s.r.tree.Work()+s.r.watches.table.Work())
 	for i := range p {

@@ -22,8 +22,10 @@ func TestFullQueuesStopReading(t *testing.T) {
 	}{
 		"requests": {
 			func(c *Client) {
-				for range unansweredMax {
-					c.unanswered.push(write(1))
+				for n := range unansweredMax {
+					w := write(1)
+					w.seq = int64(n)
+					c.unanswered.push(w)
 				}
 			}, func(c *Client) { c.unanswered.pop() }, never,
 		},

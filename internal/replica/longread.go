@@ -170,7 +170,7 @@ func (r *Replica) readMore(c *Client) time.Duration {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	held := r.now()
-	defer func() { r.holds[holdReads].note(held, r.now()) }()
+	defer func() { r.holds[holdReads].Note(held, r.now()) }()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if out != nil && !c.closed {
@@ -263,6 +263,8 @@ func (c *Client) canAnswer() bool {
 // step does one step of a read, and reports whether its reply is in c.out. r.mu is held at least
 // for reading, and c.mu is held.
 func (r *Replica) step(c *Client, req *request) (done bool) {
+	r.mu.RHeld()
+	c.mu.Held()
 	begin := len(c.out.frames)
 	if c.steps.read == nil || c.steps.read.room > 0 && !c.steps.read.list {
 		out, ok := r.answer(c, c.out.frames, req, req.body)
@@ -309,7 +311,7 @@ func (r *Replica) roomWanted(c *Client) (out []byte, ok bool) {
 		defer c.mu.Unlock()
 		return nil, !c.steps.parked
 	}
-	if out = r.large.get(l.room); out == nil {
+	if out = r.large.Get(l.room); out == nil {
 		out = make([]byte, l.room)
 		for i := 0; i < len(out); i += memoryPage {
 			out[i] = 1

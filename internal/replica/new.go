@@ -10,6 +10,7 @@ import (
 	"github.com/zooid-project/zooid/internal/expiry"
 	"github.com/zooid-project/zooid/internal/limit"
 	"github.com/zooid-project/zooid/internal/lograte"
+	"github.com/zooid-project/zooid/internal/memory"
 	"github.com/zooid-project/zooid/internal/metrics"
 	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/quorum"
@@ -196,6 +197,7 @@ func New(o Options) *Replica {
 	r.noteSizes()
 	r.unanswered.countMax, r.unanswered.now = int64(o.MaxOutstanding), o.Now
 	r.unanswered.bound(0)
+	r.large = memory.NewBuffers(outputKeepBytes, largeKeptBytes)
 	// With this digest recorded, the first entry after the start detects a state that was already wrong.
 	r.loop.digests.note(r.tree.LastIndex(), r.tree.Digest())
 	return r

@@ -3,6 +3,7 @@ package replica
 import (
 	"slices"
 
+	"github.com/zooid-project/zooid/internal/invariant"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -94,6 +95,9 @@ func (r *Replica) tell(now int64) {
 		case unread+told*int64(len(w.frames)) > most:
 			r.dropUnread(c)
 		default:
+			if invariant.Checked {
+				c.out.zxids.Take(r.tree.LastZxid(), "the zxid of a connection's notifications")
+			}
 			if c.out.frames, c.out.applied = append(c.out.frames, w.frames...), true; c.out.fired == 0 {
 				c.out.fired = now
 			}

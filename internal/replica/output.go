@@ -31,7 +31,7 @@ func (c *Client) takeOutput(done []byte, long *bool) (out []byte, last bool, awa
 	case cap(done) <= outputKeepBytes || len(c.out.frames) > 0 && cap(done) <= outputPauseBytes:
 		c.out.spare = done[:0]
 	default:
-		c.out.large.put(done)
+		c.out.large.Put(done)
 	}
 	for c.steps.due && !c.steps.parked && len(c.out.frames) == 0 {
 		if long != nil {
@@ -150,6 +150,7 @@ func (c *Client) Lost() {
 // longer than the write. Several connections are written concurrently with each other and with
 // the log.
 func (r *Replica) flush(now int64) (push *Client) {
+	r.mu.Held()
 	alone := len(r.telling.touched) == 1
 	for _, c := range r.telling.touched {
 		c.arrival.touched = false
@@ -178,6 +179,7 @@ const pushBytesMax = 4 << 10
 
 // touch records that c got output during this Apply; mu is held for writing.
 func (r *Replica) touch(c *Client) {
+	r.mu.Held()
 	if !c.arrival.touched {
 		c.arrival.touched = true
 		r.telling.touched = append(r.telling.touched, c)

@@ -1,6 +1,10 @@
 package replica
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/zooid-project/zooid/jute"
+)
 
 // TestShortMemoryKeepsNoBuffers: while room is short, a connection with nothing to write keeps only small buffers.
 func TestShortMemoryKeepsNoBuffers(t *testing.T) {
@@ -63,9 +67,10 @@ func TestOutputBuffers(t *testing.T) {
 		c.out.flushing = true
 		out, _ := c.TakeOutput(make([]byte, 10, max(of.done, 10))[:min(of.done, 10)][:0:of.done])
 		spare := cap(c.out.frames) // it is the next buffer at once
-		if len(out) != of.waits || spare != of.spare || s.r.large.size != of.large {
+		large := cap(s.r.large.Get(max(of.large, 1)))
+		if len(out) != of.waits || spare != of.spare || large != of.large {
 			t.Errorf("%s: %d bytes to write, %d are kept here and %d for others; want %d, %d, %d", of.name, len(out), spare,
-				s.r.large.size, of.waits, of.spare, of.large)
+				large, of.waits, of.spare, of.large)
 		}
 	}
 }
@@ -89,20 +94,23 @@ func TestPush(t *testing.T) {
 		{"long reads are next", 1, func(_ *localStage, c *Client, _ *waker) { c.steps.due = true }, false, 1},
 		{"only long reads", 0, func(_ *localStage, c *Client, _ *waker) { c.steps.due = true }, false, 1},
 		{"it only ends", 0, func(_ *localStage, c *Client, _ *waker) { c.closing = true }, true, 0},
-		{"two", 1, func(s *localStage, _ *Client, _ *waker) {
-			other, _ := s.idle()
+		{"two", 1, func(s *localStage, c *Client, _ *waker) {
+			other := NewClient(c.id+1, "other", jute.ID{}, Woken(func() {}))
 			s.r.touch(other)
 		}, false, 1},
 	} {
 		s := newStage(t, Options{})
 		c, w := s.idle()
 		c.out.frames, w.tries = make([]byte, of.bytes), true
+		s.r.mu.Lock()
 		if of.change != nil {
 			of.change(s, c, w)
 		}
 		s.r.touch(c)
 		s.r.touch(c)
-		if push := s.r.flush(s.r.now()); (push == c) != of.pushed || w.wakes != of.woken {
+		push := s.r.flush(s.r.now())
+		s.r.mu.Unlock()
+		if (push == c) != of.pushed || w.wakes != of.woken {
 			t.Errorf("%s: pushed %t, woken %d times; want %t, %d", of.name, push == c, w.wakes, of.pushed, of.woken)
 		}
 		if len(s.r.telling.touched) != 0 || c.arrival.touched {

@@ -272,8 +272,8 @@ func TestSurvey(t *testing.T) {
 			if of.user != "" {
 				s.login(all[i], of.user)
 			}
-			for range of.has {
-				all[i].unanswered.push(request{op: &opCloseSession})
+			for n := range of.has {
+				all[i].unanswered.push(request{op: &opCloseSession, seq: int64(n)})
 			}
 			all[i].limits.owner().greedy.Store(!of.greedy)
 		}

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -43,7 +42,7 @@ type owner struct {
 
 // owners are all owners of one scope.
 type owners struct {
-	mu     sync.Mutex
+	mu     ownersLock
 	byName map[string]*owner
 	bytes  int64 // that byName uses, roughly
 	sweep  int   // number of owners beyond which idle ones are forgotten

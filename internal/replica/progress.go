@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"github.com/zooid-project/zooid/internal/invariant"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/tree"
 )
@@ -11,10 +12,11 @@ type progress struct {
 	*outside
 	*state
 
-	began     int64 // now (ns) when the log's replay began
-	replaying bool  // no entry of a leader's term has been applied since the start
-	replayed  int64 // requests applied while replaying
-	requests  int64 // requests in the entry being applied
+	began     int64            // now (ns) when the log's replay began
+	replaying bool             // no entry of a leader's term has been applied since the start
+	replayed  int64            // requests applied while replaying
+	requests  int64            // requests in the entry being applied
+	zxids     invariant.Rising // of the requests applied
 
 	looking      bool  // there is no leader
 	lookingSince int64 // now (ms)

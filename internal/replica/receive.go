@@ -226,7 +226,7 @@ func (t *readBatch) release() {
 		t.r.stats.latency.observe(0, t.count-1)
 		t.c.stats.sent.Add(t.count - 1)
 		end := t.r.now()
-		t.r.holds[holdReads].note(t.since, end)
+		t.r.holds[holdReads].Note(t.since, end)
 		t.r.stats.answered(t.c, &t.last, zxid, end)
 		t.count = 0
 	}

@@ -2,10 +2,10 @@ package replica
 
 import (
 	"log/slog"
-	"sync"
 
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/expiry"
+	"github.com/zooid-project/zooid/internal/memory"
 	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
@@ -49,13 +49,13 @@ type Replica struct {
 	memory     memoryAccount
 	reads      reads
 	unread     unreadEvents
-	large      largeBuffers
+	large      *memory.Buffers // large output buffers
 	broken     breakdown
 	watches    watches
 
 	// heavy is held by goroutines that do long work in steps; it is locked before mu. So a goroutine
 	// that waits for mu waits for at most one step of one of them.
-	heavy sync.Mutex
+	heavy heavyLock
 
 	// Guarded by mu.
 	hearing          hearing
@@ -118,7 +118,7 @@ type loop struct {
 // state is shared by all parts of a replica: the replicated state, the leader, and the connected clients. Readers share
 // mu; writers, such as Apply, hold it exclusively.
 type state struct {
-	mu      sync.RWMutex
+	mu      replicaLock
 	tree    *tree.Tree
 	leader  quorum.Leadership
 	clients map[int64]*Client // by cnx, from the connect request on
@@ -126,7 +126,7 @@ type state struct {
 
 // watches are the watches of the clients connected here.
 type watches struct {
-	mu    sync.Mutex
+	mu    partLock
 	table *watch.Table
 }
 

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"github.com/zooid-project/zooid/internal/invariant"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -8,6 +9,8 @@ import (
 // answer appends the whole reply frame of a read. It returns false if the read must be done in
 // steps. r.mu is held at least for reading, and c.mu is held.
 func (r *Replica) answer(c *Client, out []byte, req *request, body []byte) ([]byte, bool) {
+	r.mu.RHeld()
+	c.mu.Held()
 	if req.verdict != taken {
 		return r.refuse(c, out, req.verdict, req.xid), true
 	}
@@ -26,6 +29,7 @@ func (r *Replica) answer(c *Client, out []byte, req *request, body []byte) ([]by
 	default:
 		out = out[:head+jute.ReplyHeaderSize]
 	}
+	c.out.zxids.Take(zxid, "the zxid of what a connection reads")
 	jute.PutReplyHeader(out[head:], jute.ReplyHeader{Xid: req.xid, Zxid: zxid, Err: code})
 	return jute.EndFrame(out, start), true
 }
@@ -35,6 +39,7 @@ var noHeader [jute.ReplyHeaderSize]byte
 // complete answers the write at the head of c's queue, and runs the reads that
 // waited behind it.
 func (r *Replica) complete(c *Client, res *tree.Result, now int64) {
+	r.mu.Held()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || c.closing {
@@ -48,6 +53,8 @@ func (r *Replica) complete(c *Client, res *tree.Result, now int64) {
 		return
 	}
 	req := c.unanswered.front()
+	invariant.Holds(req.isWrite() && !req.held, "what is applied is a write that was sent")
+	c.out.zxids.Take(res.Zxid, "the zxid of a connection's writes")
 	c.out.applied = true
 	out, start := jute.BeginFrame(c.out.frames)
 	h := jute.ReplyHeader{Xid: req.xid, Zxid: res.Zxid, Err: res.Err}
@@ -75,10 +82,15 @@ func (r *Replica) complete(c *Client, res *tree.Result, now int64) {
 		r.drain(c, now)
 	}
 	r.touch(c)
+	if invariant.Checked {
+		c.checkAhead()
+	}
 }
 
 // finish removes the answered request at the head of c's queue; c.mu is held.
 func (r *Replica) finish(c *Client, req *request, zxid, now int64) {
+	c.mu.Held()
+	invariant.Holds(req == c.unanswered.front(), "only the head of a queue is answered")
 	r.loop.answersLate(c, req, nil, now)
 	r.stats.answered(c, req, zxid, now)
 	r.stats.sent.Add(1)
@@ -91,6 +103,8 @@ func (r *Replica) finish(c *Client, req *request, zxid, now int64) {
 // drain answers what can be answered at the head of c's queue: reads, and syncs that are ready. At
 // a long read it stops and postpones the rest. c.mu is held, and r.mu is held at least for reading.
 func (r *Replica) drain(c *Client, now int64) {
+	r.mu.RHeld()
+	c.mu.Held()
 	var t requestMetrics
 	defer func() { t.flush(r.meters, c) }()
 	for !c.steps.due && c.canAnswer() {

@@ -2,15 +2,15 @@ package replica
 
 import (
 	"slices"
-	"sync"
 
+	"github.com/zooid-project/zooid/internal/invariant"
 	"github.com/zooid-project/zooid/jute"
 )
 
 // syncs numbers the sync requests of this server's clients, and the connect requests that need a
 // sync, so that one answer from the quorum serves all syncs requested before it.
 type syncs struct {
-	mu      sync.Mutex
+	mu      partLock
 	asked   uint64     // number of the last sync requested
 	taken   uint64     // number of the last sync that the quorum took
 	waiting []syncWait // in order of number
@@ -93,6 +93,7 @@ func (r *Replica) Syncs() uint64 { return r.syncs.take() }
 // earlier sync is ready would overtake the sync, and the reads between the two would see it. c.mu
 // is held.
 func (r *Replica) letGo(c *Client) {
+	c.mu.Held()
 	if c.steps.due {
 		return // reads ahead of the writes must be answered first; readMore calls letGo again
 	}
@@ -113,6 +114,9 @@ func (r *Replica) letGo(c *Client) {
 	if sent {
 		c.stirred = r.now()
 		r.kick()
+	}
+	if invariant.Checked {
+		c.checkAhead()
 	}
 }
 

@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"sync"
 	"sync/atomic"
 )
 
@@ -41,7 +40,7 @@ type unanswered struct {
 	sum atomic.Int64
 
 	waits   atomic.Int32 // len(waiting)
-	mu      sync.Mutex
+	mu      partLock
 	waiting []*Client // whose readers wait for bytes to become free
 }
 

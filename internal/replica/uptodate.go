@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -53,7 +52,7 @@ type freshness struct {
 	// withheld are the clients whose output is held back. Guarded by state.mu; who holds that for reading only, also holds
 	// withholding.
 	withheld    []*Client
-	withholding sync.Mutex
+	withholding partLock
 }
 
 // Moment implements quorum.StateMachine.
@@ -111,12 +110,15 @@ func (f *freshness) mayBeOutdated(now int64) bool {
 
 // outdated reports whether c's session may have ended longer ago than its bound. mu is held at least for reading.
 func (f *freshness) outdated(c *Client, now int64) bool {
+	f.mu.RHeld()
 	return f.mayBeOutdated(now) && f.age(c, now) > upToDateBound(c.timeout) && !c.readOnly &&
 		c.session != 0 && f.locals.sessions[c.session] == nil
 }
 
 // withhold holds c's output back if its session may be over. c.mu is held, and mu at least for reading.
 func (f *freshness) withhold(c *Client, now int64) {
+	f.mu.RHeld()
+	c.mu.Held()
 	if c.out.withheld || !f.outdated(c, now) {
 		return
 	}

@@ -149,10 +149,12 @@ func (f *finder) callee(call *ast.CallExpr) (pkg, name string) {
 	return called.Pkg().Path(), called.Name()
 }
 
-// logs reports whether a call is one to the log. What is logged is read by people.
+// logs reports whether a call is one to the log, which people read, or a check that only the simulator and the race
+// detector make.
 func (f *finder) logs(call *ast.CallExpr) bool {
 	pkg, _ := f.callee(call)
-	return pkg == "log/slog" || strings.HasSuffix(pkg, "/internal/lograte")
+	return pkg == "log/slog" || strings.HasSuffix(pkg, "/internal/lograte") ||
+		strings.HasSuffix(pkg, "/internal/invariant")
 }
 
 // meaningless reports whether n is a zero that is returned before the error or the false that says to ignore it.
