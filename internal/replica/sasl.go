@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"errors"
+
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/jute"
@@ -59,6 +61,8 @@ func (r *Replica) saslLogin(c *Client, xid int32, d *jute.Decoder, guess *auth.G
 	return ErrClosing
 }
 
+var errUsersReplaced = errors.New("log in: the user was removed, or got another password, since the login began")
+
 // saslStep processes one token and, when the login is complete, adds the identity it proved.
 func (l *logins) saslStep(c *Client, token []byte) ([]byte, error) {
 	reply, done, user, err := c.reader.sasl.Step(token)
@@ -71,6 +75,9 @@ func (l *logins) saslStep(c *Client, token []byte) ([]byte, error) {
 	}
 	if login, ok := c.reader.sasl.(sasl.Lasting); ok {
 		c.Login.Store(&login)
+		if !login.Holds() { // a recheck after the replacement may have come too early to see this client
+			return nil, errUsersReplaced
+		}
 	}
 	if !l.proved(c, &proof) {
 		return nil, nil // saslLogin sees that it is closing

@@ -36,10 +36,24 @@ var nonceOf = regexp.MustCompile(`nonce="([^"]*)"`)
 // login does both steps as a client and returns what the second gives.
 func login(c *rawClient, user, password string) (jute.Code, []byte) {
 	c.t.Helper()
-	code, challenge := saslToken(c, []byte{})
+	return answerChallenge(c, challenge(c), user, password)
+}
+
+// challenge begins a login and returns the server's challenge.
+func challenge(c *rawClient) []byte {
+	c.t.Helper()
+	code, token := saslToken(c, []byte{})
+	if code != jute.OK {
+		c.t.Fatalf("the challenge is %v, %q", code, token)
+	}
+	return token
+}
+
+func answerChallenge(c *rawClient, challenge []byte, user, password string) (jute.Code, []byte) {
+	c.t.Helper()
 	nonce := nonceOf.FindSubmatch(challenge)
-	if code != jute.OK || nonce == nil {
-		c.t.Fatalf("the challenge is %v, %q", code, challenge)
+	if nonce == nil {
+		c.t.Fatalf("the challenge is %q", challenge)
 	}
 	hash := func(s string) string { sum := md5.Sum([]byte(s)); return hex.EncodeToString(sum[:]) }
 	const uri, cnonce = "zookeeper/zk-sasl-md5", "mine"
@@ -94,6 +108,32 @@ func TestSASLLogin(t *testing.T) {
 		}
 		if got := whoAmI(client); !slices.Equal(got, c.ids) {
 			t.Errorf("%s: it is %q, want %q", name, got, c.ids)
+		}
+	}
+}
+
+// TestSASLAcrossReload: a login that began before the users were replaced succeeds only if its user still exists and has
+// the same password.
+func TestSASLAcrossReload(t *testing.T) {
+	t.Parallel()
+	users := map[string]string{"ann": "pencil", "bob": "secret", "eve": "guess"}
+	logins := sasl.Follow(sasl.NewDigestMD5(users, "", rand.Reader), users, false)
+	s := open(t, Options{Auth: auth.Options{SASL: true}, SASL: replica.SASLOptions{Mechanism: logins}})
+	clients, challenges := map[string]*rawClient{}, map[string][]byte{}
+	for user := range users {
+		clients[user] = connect(t, s.Addrs()[0].String(), 0, nil)
+		challenges[user] = challenge(clients[user])
+	}
+	now := map[string]string{"ann": "pencil", "bob": "changed"}
+	logins.Replace(sasl.NewDigestMD5(now, "", rand.Reader), now, false)
+	for user, want := range map[string]jute.Code{"ann": jute.OK, "bob": jute.ErrAuthFailed, "eve": jute.ErrAuthFailed} {
+		c := clients[user]
+		if code, token := answerChallenge(c, challenges[user], user, users[user]); code != want ||
+			(token != nil) != (want == jute.OK) {
+			t.Errorf("%s: %v, %q; want %v", user, code, token, want)
+		}
+		if want != jute.OK && !c.ends() {
+			t.Errorf("the connection of %s goes on", user)
 		}
 	}
 }
