@@ -199,7 +199,7 @@ type Auth struct {
 	EnsembleNames  []string
 	RequireSASL    bool     // clients must log in by SASL: the same as enforce.auth.enabled with only sasl
 	Enforce        bool     // every connection must authenticate
-	EnforceSchemes []string // schemes of which every connection must use one (enforce.auth.enabled)
+	EnforceSchemes []string // schemes of which every connection must use one; digest and ip keep nobody out
 }
 
 // External is a scheme whose credentials a program or an endpoint judges.

@@ -129,7 +129,9 @@ func (c *Config) Risks() (all []string) {
 	}
 	if c.Client.Port >= 0 && !isHere(c.Client.Host) {
 		all = append(all, "clients of other hosts may connect without TLS, and send passwords in clear (clientPort)")
-		if !c.Auth.Enforce {
+		if !c.Auth.Enforce || slices.ContainsFunc(c.Auth.EnforceSchemes, func(scheme string) bool {
+			return scheme == "ip" || scheme == "digest" // every client has an address, and can make up a digest identity
+		}) {
 			all = append(all, "anybody who reaches the client port may create znodes below /, until its ACL is changed")
 		}
 	}

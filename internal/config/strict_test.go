@@ -15,13 +15,15 @@ func TestRisks(t *testing.T) {
 		"clientPort=2181\nclientPortAddress=127.0.0.1\n": "",
 		"secureClientPort=2281\n":                        "",
 		"clientPort=2181\n":                              "clientPort, until its ACL",
-		"clientPort=2181\nenforce.auth.enabled=true\nenforce.auth.schemes=digest\n": "clientPort",
-		"secureClientPort=2281\nsession.apachePasswords=true\n":                     "session.apachePasswords",
-		"secureClientPort=2281\nskipACL=yes\n":                                      "skipACL",
-		"secureClientPort=2281\nadmin.enableServer=true\nadmin.plainRemote=true\n":  "admin.plainRemote",
-		"secureClientPort=2281\n" + three:                                           "peers, readable",
-		"secureClientPort=2281\nsslQuorum=true\n" + three:                           "",
-		"secureClientPort=2281\nquorum.secretFile=/secret\n" + three:                "readable",
+		"clientPort=2181\nenforce.auth.enabled=true\nenforce.auth.schemes=digest\n":                         "clientPort, until its ACL",
+		"clientPort=2181\nenforce.auth.enabled=true\nenforce.auth.schemes=x509,ip\nsecureClientPort=2281\n": "clientPort, until its ACL",
+		"clientPort=2181\nenforce.auth.enabled=true\nenforce.auth.schemes=x509\nsecureClientPort=2281\n":    "clientPort",
+		"secureClientPort=2281\nsession.apachePasswords=true\n":                                             "session.apachePasswords",
+		"secureClientPort=2281\nskipACL=yes\n":                                                              "skipACL",
+		"secureClientPort=2281\nadmin.enableServer=true\nadmin.plainRemote=true\n":                          "admin.plainRemote",
+		"secureClientPort=2281\n" + three:                                                                   "peers, readable",
+		"secureClientPort=2281\nsslQuorum=true\n" + three:                                                   "",
+		"secureClientPort=2281\nquorum.secretFile=/secret\n" + three:                                        "readable",
 		"secureClientPort=2281\n" +
 			strings.NewReplacer("h1", "127.0.0.1", "h2", "127.0.0.2", "h3", "localhost").Replace(three): "",
 	} {
@@ -43,6 +45,9 @@ func TestRisks(t *testing.T) {
 		}
 		if c.PeersReadable() {
 			told += "readable"
+		}
+		if open := "until its ACL"; strings.Contains(told, open) != strings.Contains(want, open) {
+			t.Errorf("%q: %s; want %q", text, told, want)
 		}
 		parts := strings.Split(want, ", ")
 		if (told == "") != (want == "") {
