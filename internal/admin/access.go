@@ -71,6 +71,7 @@ func (c *call) permitted(cmd *command) bool {
 		c.fail(http.StatusUnauthorized, errNotAuthentic)
 		return false
 	}
+	c.ids = ids
 	of := c.of.Replica()
 	for _, rule := range []struct {
 		why     string

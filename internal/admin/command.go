@@ -3,6 +3,8 @@ package admin
 import (
 	"net/http"
 	"net/url"
+
+	"github.com/zooid-project/zooid/jute"
 )
 
 // The error texts of Apache's AdminServer.
@@ -93,6 +95,7 @@ type call struct {
 	of    Server // nil while there is no server
 	req   *http.Request
 	query url.Values
+	ids   []jute.ID // that the caller of a guarded command has proved; none if it has shown the token
 
 	w        http.ResponseWriter
 	status   int

@@ -64,7 +64,7 @@ func (c *call) restore() {
 	}
 	c.admin.restores.count(began) // not earlier: a body that is no snapshot has cost the ensemble nothing
 	http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(restoreTimeout + answerTimeout))
-	zxid, err := c.of.Restore(c.req.Context(), znodes)
+	zxid, err := c.of.Restore(c.req.Context(), c.req.RemoteAddr, c.ids, znodes)
 	if err != nil {
 		c.admin.opt.Log.Error("a restore by the admin server failed", "client", c.req.RemoteAddr, "err", err,
 			"code", "ZD-4019")

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/jute"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -191,11 +192,40 @@ func TestRestoreDisabled(t *testing.T) {
 	}
 }
 
+// A heard server notes who asks for a restore.
+type heard struct {
+	*server.Server
+	remote string
+	ids    []jute.ID
+}
+
+func (h *heard) Restore(_ context.Context, remote string, ids []jute.ID, _ []byte) (int64, error) {
+	h.remote, h.ids = remote, ids
+	return 1, nil
+}
+
+// TestRestoreNamesItsCaller: the server learns what the caller of a restore has proved, for its audit log.
+func TestRestoreNamesItsCaller(t *testing.T) {
+	t.Parallel()
+	r := start(t, Options{Znodes: plainZnodes})
+	h := &heard{Server: r.server}
+	r.admin.Serve(h)
+	for credential, want := range map[string][]jute.ID{
+		r.own():             nil,
+		"digest super:test": {{Scheme: "super"}, {Scheme: "digest", ID: superTest}},
+	} {
+		status, answer := r.command(http.MethodPost, "restore", credential, "x")
+		if status != http.StatusOK || !slices.Equal(h.ids, want) || !strings.HasPrefix(h.remote, "127.0.0.1:") {
+			t.Errorf("%d, %v: %s, %v; want %v", status, answer, h.remote, h.ids, want)
+		}
+	}
+}
+
 // TestRestoreTooLarge: more than the servers take is refused before anything is stored.
 func TestRestoreTooLarge(t *testing.T) {
 	t.Parallel()
 	r := start(t, Options{})
-	if _, err := r.server.Restore(context.Background(), make([]byte, server.RestoreBytesMax+1)); err == nil ||
+	if _, err := r.server.Restore(context.Background(), "", nil, make([]byte, server.RestoreBytesMax+1)); err == nil ||
 		!strings.Contains(err.Error(), "at most") {
 		t.Error(err)
 	}

@@ -33,8 +33,9 @@ type Server interface {
 	// TakeSnapshot returns a snapshot of the state at the time of the call or later, once it is written.
 	TakeSnapshot(ctx context.Context) (*storage.Snapshot, error)
 	// Restore replaces the ensemble's data by znodes that Options.Znodes has returned, and returns the zxid of the
-	// change. After an error nothing has changed, unless the error says otherwise.
-	Restore(ctx context.Context, znodes []byte) (zxid int64, err error)
+	// change. After an error nothing has changed, unless the error says otherwise. The caller at remote ("host:port") has
+	// proved ids.
+	Restore(ctx context.Context, remote string, ids []jute.ID, znodes []byte) (zxid int64, err error)
 	// AdminMeters returns the metrics of the admin server, which it updates.
 	AdminMeters() *metrics.Admin
 	// ShedConnections closes percent of the client connections, chosen at random, and returns how many it has closed.

@@ -46,6 +46,9 @@ const (
 // Undecided is Zooid's own result for a login whose credential couldn't be checked.
 const Undecided Result = "undecided"
 
+// Restore is Zooid's own operation: the admin server has replaced all znodes.
+const Restore = "restore"
+
 // Apache's names of operations.
 const (
 	ServerStart     = "serverStart"

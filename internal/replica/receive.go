@@ -105,6 +105,7 @@ func (t *readBatch) request(xid int32, op *op, body []byte) error {
 	}
 	if !t.r.auth.Satisfied(t.c.identities()) {
 		t.release()
+		t.r.logins.tried(t.c, op, body, jute.ErrSessionClosedRequireSASLAuth, Refused)
 		t.c.reply(jute.ReplyHeader{Xid: xid, Err: jute.ErrSessionClosedRequireSASLAuth}, nil)
 		t.c.CloseAfter("it sent a request before it authenticated, which this server requires (enforce.auth.schemes)")
 		return ErrClosing
@@ -266,6 +267,9 @@ func (r *Replica) login(c *Client, xid int32, op *op, body []byte) error {
 		guess = r.auth.GuessOf(old, c.address, &p)
 	}
 	if err := r.logins.throttled(c, &guess); err != nil {
+		if errors.Is(err, ErrClosing) {
+			r.logins.tried(c, op, body, jute.OK, Undecided)
+		}
 		return err
 	}
 	if op.code == jute.OpSASL {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"net"
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/audit"
@@ -134,6 +133,9 @@ func (a *auditor) sessionEnded(res *tree.Result) {
 // entryOf returns an entry with the session and identities of a request's client.
 func (a *auditor) entryOf(session int64, ids []jute.ID) audit.Entry {
 	e := audit.Entry{Session: session, Users: make([]string, 0, len(ids)), Result: audit.Success}
+	if len(ids) > 0 && ids[0].Scheme == "super" { // the server's own client; others begin with their address
+		e.Users = append(e.Users, a.User)
+	}
 	for _, id := range ids {
 		name := auth.UserName(id)
 		switch {
@@ -203,6 +205,8 @@ func (a *auditor) written(res *tree.Result) {
 		if e.Operation = audit.Reconfig; res.Err == jute.OK {
 			path = configPath
 		}
+	case tree.OpRestore:
+		e.Operation = audit.Restore
 	default:
 		return
 	}
@@ -316,12 +320,8 @@ func (a *auditor) turnedAway(remote, why string) {
 	if a == nil || !a.Refusals {
 		return
 	}
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		host = remote
-	}
-	from := addressID(remote)
+	from := addressID(remote).ID
 	a.Log.Write(&audit.Entry{
-		Source: auth.Neighbourhood(from.ID), IP: host, Operation: "connect", Result: audit.Failure, Error: why,
+		Source: auth.Neighbourhood(from), IP: from, Operation: "connect", Result: audit.Failure, Error: why,
 	})
 }

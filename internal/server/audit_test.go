@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zooid-project/zooid/authprovider"
 	"github.com/zooid-project/zooid/internal/audit"
@@ -148,6 +149,82 @@ func TestAuditOfUndecided(t *testing.T) {
 	}
 }
 
+// TestAuditOfUnauthenticated: a request of a client that has yet to authenticate is a refused one.
+func TestAuditOfUnauthenticated(t *testing.T) {
+	t.Parallel()
+	st, s := newAuditStage(t, Audit{Refusals: true}, Options{
+		DataDir: t.TempDir(), Auth: auth.Options{SASL: true, EnforceSchemes: []string{"sasl"}},
+	})
+	for _, op := range []jute.Op{jute.OpDelete, jute.OpGetData, jute.OpPing} {
+		client := connect(t, s.Addrs()[0].String(), 0, nil)
+		if h, _ := client.call(op, deleting("/a")); h.Err != jute.ErrSessionClosedRequireSASLAuth {
+			t.Errorf("%v: %v", op, h.Err)
+		}
+	}
+	s.Close()
+	const why = "\tznode=/a\tresult=failure\terror=Session closed because client failed to authenticate\n"
+	if got := st.lines(); got != "operation=delete"+why+"operation=getData"+why {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestAuditOfThrottled: logins that aren't judged because too many have failed are audited, too.
+func TestAuditOfThrottled(t *testing.T) {
+	t.Parallel()
+	st, s := newAuditStage(t, Audit{Logins: true}, Options{
+		DataDir: t.TempDir(), Auth: auth.Options{Providers: []authprovider.Provider{pass{}}},
+		Serving: Serving{SessionTimeoutMin: 100 * time.Millisecond, SessionTimeoutMax: 300 * time.Millisecond},
+	})
+	const logins = auth.FailedLoginsBurst + 4
+	for range logins {
+		client := connect(t, s.Addrs()[0].String(), 0, nil)
+		if _, err := client.conn.Write(client.request(nil, jute.OpAuth, authPacket("pass", "?"))); err != nil ||
+			!client.ends() {
+			t.Fatalf("it is answered, or %v", err)
+		}
+	}
+	s.Close()
+	if got := strings.Count(st.lines(), "operation=auth\tresult=undecided\tscheme=pass\n"); got != logins {
+		t.Errorf("%d of %d logins are audited", got, logins)
+	}
+}
+
+// TestAuditOfRestore: a restore is audited with the caller's names. What the server does for it is the server's doing,
+// and not that of a user who is called so.
+func TestAuditOfRestore(t *testing.T) {
+	t.Parallel()
+	hash, err := auth.Digest("", "admin:secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		ids  []jute.ID
+		user string
+	}{
+		{nil, "zoo,10.0.0.7"},
+		{[]jute.ID{{Scheme: "super"}, {Scheme: "digest", ID: hash}}, "zoo,admin,10.0.0.7"},
+		{[]jute.ID{{Scheme: "x509", ID: "CN=ann"}}, "zoo,CN=ann,10.0.0.7"},
+	} {
+		st, s := newAuditStage(t, Audit{}, Options{
+			DataDir: t.TempDir(), Auth: auth.Options{SASL: true, SuperDigest: hash, EnforceSchemes: []string{"sasl"}},
+		})
+		eventually(t, "the server serves", s.serving)
+		if _, err := s.Restore(t.Context(), "10.0.0.7:4000", c.ids, s.replica.Znodes(nil)); err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		st.log.Close()
+		text := st.text.String()
+		if want := "user=" + c.user + "\tip=10.0.0.7\toperation=restore\tresult=success\n"; !strings.Contains(text, want) {
+			t.Errorf("want %q in\n%s", want, text)
+		}
+		if all, own := strings.Count(text, "operation=create"), strings.Count(text, "user=zoo\toperation=create"); all != own ||
+			own < 2 {
+			t.Errorf("%d of %d creates are the server's:\n%s", own, all, text)
+		}
+	}
+}
+
 // TestAuditHashes: each change has the hashes of the data before and after it, also within a multi and of a znode that
 // goes with its session.
 func TestAuditHashes(t *testing.T) {
@@ -214,6 +291,33 @@ func TestAuditOfTheGone(t *testing.T) {
 	s.Close()
 	if got := again.lines(); got != "" {
 		t.Errorf("the start is audited:\n%s", got)
+	}
+}
+
+// TestAuditRefusedCertificate: a connection whose certificate isn't accepted is audited; one whose client goes away
+// isn't.
+func TestAuditRefusedCertificate(t *testing.T) {
+	t.Parallel()
+	var text syncBuffer
+	l, err := audit.Open(audit.Options{Stderr: &text, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _, secure := openSecure(t, "need", func(o *Options) { o.Audit = &Audit{Log: l, Refusals: true} })
+	if session(t, secure, "") != nil {
+		t.Error("a client without a certificate has a session")
+	}
+	left, err := net.Dial("tcp", secure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.Close()
+	awaitCount(t, "both handshakes are counted as failed", s.meters.HandshakesFailed.Value, 2)
+	s.Close()
+	l.Close()
+	if got := text.String(); strings.Count(got, "\n") != 1 ||
+		!strings.Contains(got, "ip=127.0.0.1\toperation=connect\tresult=failure\terror=tls: client didn't provide a certificate") {
+		t.Errorf("%s", got)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -32,8 +33,8 @@ var ErrRestoreUnknown = errors.New("the restore's session ended before the answe
 
 // Restore replaces the contents of the ensemble with znodes, which tree.AppendZnode encoded, at
 // once and on all servers, and ends all sessions. It returns the zxid of that change. After an
-// error other than ErrRestoreUnknown nothing has changed.
-func (s *Server) Restore(ctx context.Context, znodes []byte) (zxid int64, err error) {
+// error other than ErrRestoreUnknown nothing has changed. The caller at remote has proved ids; the log names it.
+func (s *Server) Restore(ctx context.Context, remote string, ids []jute.ID, znodes []byte) (zxid int64, err error) {
 	if len(znodes) > RestoreBytesMax {
 		return 0, fmt.Errorf("restore: the znodes take %d bytes; at most %d are accepted", len(znodes), RestoreBytesMax)
 	}
@@ -65,6 +66,7 @@ func (s *Server) Restore(ctx context.Context, znodes []byte) (zxid int64, err er
 		}
 		rest = rest[n:]
 	}
+	own.client.Identify(slices.Concat(own.client.Identities(), ids, []jute.ID{addressID(remote)}))
 	zxid, code, err := own.do(ctx, tree.OpRestore, tree.AppendRestore(nil, prefix, pieces, sha256.Sum256(znodes)))
 	switch {
 	case err != nil:
@@ -106,7 +108,7 @@ func connectSelf(ctx context.Context, e *engine, newID func() int64) (own *ownSe
 	own.client, client.Since = client, time.Now()
 	ids := []jute.ID{{Scheme: "super"}}
 	for _, scheme := range e.opt.Auth.EnforceSchemes {
-		ids = append(ids, jute.ID{Scheme: scheme, ID: "server"})
+		ids = append(ids, jute.ID{Scheme: scheme})
 	}
 	client.Identify(ids)
 	client.MayRestore()

@@ -20,7 +20,7 @@ func TestRestoreTimeout(t *testing.T) {
 		func() bool { return servers[lead].replica.InForce(tree.OpRestore, nil) && servers[lead].serving() })
 	servers[(lead+1)%3].Close()
 	servers[(lead+2)%3].Close()
-	if _, err := servers[lead].Restore(t.Context(), []byte("znodes")); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := servers[lead].Restore(t.Context(), "", nil, []byte("znodes")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a restore without the others: %v", err)
 	}
 }
@@ -37,7 +37,7 @@ func TestRestoreDuringAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer waits.close()
-	if _, err := s.Restore(ctx, s.replica.Znodes(nil)); err != nil {
+	if _, err := s.Restore(ctx, "", nil, s.replica.Znodes(nil)); err != nil {
 		t.Fatal(err)
 	}
 	for _, when := range []string{"the next request", "one more"} {

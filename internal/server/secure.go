@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -180,6 +181,9 @@ func (a *acceptor) openSecure(nc net.Conn, in []byte, h tlsHandshake) {
 	if err != nil {
 		a.clientLog.Warn("a client connection was closed in its TLS handshake", "client", nc.RemoteAddr().String(),
 			"err", err, "code", "ZD-4005")
+		if left := net.Error(nil); !errors.Is(err, io.EOF) && !errors.As(err, &left) { // otherwise the client went away
+			a.auditor.turnedAway(nc.RemoteAddr().String(), err.Error())
+		}
 		linger(nc) // so that the alert with the reason reaches the client
 		a.done(nc)
 		return
