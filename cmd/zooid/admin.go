@@ -86,7 +86,7 @@ func adminOptions(cfg *config.Config, again *reloader, of *server.Options, log *
 	stores := storesOf("admin server", port)
 	again.add(stores)
 	of.Stores = append(of.Stores, stores)
-	o.TLS = &socket.TLS{Config: port.Config(), Plain: !a.ForceHTTPS}
+	o.TLS = &socket.TLS{Config: port.Config(), Plain: !a.ForceHTTPS, Check: port.Check}
 	return o, nil
 }
 

@@ -92,7 +92,7 @@ func observe(cfg *config.Config, of *server.Options, log *slog.Logger) (*observe
 			log.Warn("TLS for the metrics: "+note, "code", "ZD-1241")
 		}
 		of.Stores = append(of.Stores, storesOf("metrics endpoint", port))
-		secure = &socket.TLS{Config: port.Config(), Plain: cfg.Metrics.Port == cfg.Metrics.SecurePort}
+		secure = &socket.TLS{Config: port.Config(), Plain: cfg.Metrics.Port == cfg.Metrics.SecurePort, Check: port.Check}
 		if err := w.open(bind, cfg.Metrics.Host, cfg.Metrics.SecurePort, secure, log); err != nil {
 			return nil, err
 		}

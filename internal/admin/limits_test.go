@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -293,6 +294,31 @@ func TestClientCertificate(t *testing.T) {
 		if status, answer := r.command(http.MethodGet, "snapshot?streaming=false", "x509", ""); status != want {
 			t.Errorf("a caller with a certificate, ACL for %s: %d, %v; want %d", id, status, answer, want)
 		}
+	}
+}
+
+// TestRevokedCaller: a caller whose certificate isn't accepted any more is refused, on an open connection, too.
+func TestRevokedCaller(t *testing.T) {
+	t.Parallel()
+	var revoked atomic.Bool
+	r := start(t, Options{TLS: &socket.TLS{Config: tlsConfig(t, "want"), Check: func([]*x509.Certificate) error {
+		if revoked.Load() {
+			return errors.New("it was revoked")
+		}
+		return nil
+	}}})
+	r.url = "https" + strings.TrimPrefix(r.url, "http")
+	holder, other := secureClient(t, "client.pem"), secureClient(t, "")
+	holder.Transport.(*http.Transport).DisableKeepAlives = false
+	if !reached(t, holder, r.url) || !reached(t, other, r.url) {
+		t.Fatal("callers aren't answered")
+	}
+	revoked.Store(true)
+	if reached(t, holder, r.url) {
+		t.Error("a caller with a revoked certificate is answered")
+	}
+	if !reached(t, other, r.url) {
+		t.Error("a caller without a certificate isn't answered any more")
 	}
 }
 

@@ -2,7 +2,9 @@ package socket
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 )
@@ -12,6 +14,8 @@ type TLS struct {
 	Config *tls.Config
 	// Plain also accepts connections without TLS on the same port.
 	Plain bool
+	// Check, if not nil, checks again the certificates that a client has shown in its handshake.
+	Check func(shown []*x509.Certificate) error
 }
 
 // Text describes which connections are accepted, for the log. t may be nil.
@@ -80,6 +84,24 @@ func (p *Port) Connections() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.open)
+}
+
+// Checked returns next, for requests of callers without a certificate, or with one that is still accepted. A connection
+// may last as long as its caller keeps asking, and its certificate may be revoked meanwhile.
+func (p *Port) Checked(next http.Handler) http.Handler {
+	if p.tls == nil || p.tls.Check == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+			if err := p.tls.Check(r.TLS.PeerCertificates); err != nil {
+				w.Header().Set("Connection", "close")
+				http.Error(w, "the caller's certificate is no longer accepted: "+err.Error(), http.StatusForbidden)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // Wait waits for the goroutines of a closed Port.

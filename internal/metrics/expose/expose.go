@@ -163,8 +163,12 @@ const (
 func Serve(l net.Listener, handler http.Handler, hosts []string, log *slog.Logger) {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", handler)
+	answer := own(mux, hosts, log)
+	if p, ok := l.(*socket.Port); ok {
+		answer = p.Checked(answer)
+	}
 	s := &http.Server{
-		Handler: own(mux, hosts, log), ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout,
+		Handler: answer, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout,
 		WriteTimeout: answerTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: headerBytesMax, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}

@@ -4,6 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"flag"
 	"io"
 	"log/slog"
@@ -14,6 +17,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	dto "github.com/prometheus/client_model/go"
@@ -301,6 +305,44 @@ func TestLongHeaders(t *testing.T) {
 		if answer.StatusCode != want {
 			t.Errorf("%d bytes of headers: status %d, want %d", size, answer.StatusCode, want)
 		}
+	}
+}
+
+// TestRevokedReader: a reader whose certificate isn't accepted any more is refused, on an open connection, too.
+func TestRevokedReader(t *testing.T) {
+	t.Parallel()
+	certified := httptest.NewTLSServer(nil)
+	certified.Close()
+	var revoked atomic.Bool
+	l, err := expose.Listen(&socket.Binder{}, "127.0.0.1", 0, &socket.TLS{
+		Config: &tls.Config{Certificates: certified.TLS.Certificates, ClientAuth: tls.RequireAnyClientCert},
+		Check: func([]*x509.Certificate) error {
+			if revoked.Load() {
+				return errors.New("it was revoked")
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go expose.Serve(l, expose.Handler(filled(), expose.Options{}), nil, slog.New(slog.DiscardHandler))
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{
+		Certificates: certified.TLS.Certificates, InsecureSkipVerify: true, // #nosec G402 -- the test's own server
+	}}}
+	defer client.CloseIdleConnections()
+	for _, want := range []int{http.StatusOK, http.StatusForbidden} {
+		res, err := client.Get("https://" + l.Addr().String() + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, res.Body)
+		res.Body.Close()
+		if res.StatusCode != want {
+			t.Errorf("the status is %d, want %d", res.StatusCode, want)
+		}
+		revoked.Store(true)
 	}
 }
 
