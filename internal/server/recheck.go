@@ -17,21 +17,17 @@ type rechecks struct {
 	judged judged // owned by run
 }
 
-// SetSuperusers replaces the superusers. Clients that are no longer superusers stay connected until the next recheck,
-// which begins now if clients are rechecked.
+// SetSuperusers replaces the superusers. Former ones stay connected until the next recheck, which begins now, if any.
 func (r *rechecks) SetSuperusers(u auth.Superusers) {
 	r.auth.SetSuperusers(u)
 	r.Recheck()
 }
 
-// Recheck checks the credentials of all clients and peers again now, if they are rechecked at all
-// (Options.RecheckInterval).
-func (r *rechecks) Recheck() {
-	r.asked.raise()
-}
+// Recheck checks all clients and peers again now, if they are rechecked at all (Options.RecheckInterval).
+func (r *rechecks) Recheck() { r.asked.raise() }
 
-// run checks the credentials of all clients, and the certificates of peers, at each RecheckInterval and when
-// Recheck asks.
+// run checks all clients and peers at each RecheckInterval and when Recheck asks. What may wait for others comes last:
+// a certificate's issuer is asked whether it was revoked.
 func (r *rechecks) run() {
 	tick := time.NewTicker(r.opt.RecheckInterval)
 	defer tick.Stop()
@@ -42,46 +38,52 @@ func (r *rechecks) run() {
 		case <-tick.C:
 		case <-r.asked:
 		}
-		r.judged = judged{}
-		r.closeWithdrawn()
+		r.closeWithdrawn(r.withdrawn)
 		r.peer.Recheck()
+		r.judged = judged{}
+		r.closeWithdrawn(r.refused)
 	}
 }
 
-// closeWithdrawn closes the connections of clients that would no longer get their identities if they logged in now.
-// Earlier requests are still executed.
-func (r *rechecks) closeWithdrawn() {
+// closeWithdrawn closes the connections of clients for which check returns a reason. Earlier requests are still executed.
+func (r *rechecks) closeWithdrawn(check func(*replica.Client, *clientSocket) string) {
 	for _, c := range r.replica.Clients() {
+		if r.stopping() || len(r.asked) > 0 { // in time, though an issuer doesn't answer for certificate after certificate
+			return
+		}
 		k, ok := c.Socket.(*clientSocket)
 		if !ok || c.Ending() != "" {
 			continue
 		}
-		if why := r.withdrawn(c, k.shown); why != "" {
+		if why := check(c, k); why != "" {
 			r.meters.IdentitiesGone.Inc()
 			c.CloseAfter(why)
 		}
 	}
 }
 
-// withdrawn returns why the identities of a client are no longer valid, or "" if they are. shown
-// are the certificates that the client has presented.
-func (r *rechecks) withdrawn(c *replica.Client, shown []*x509.Certificate) string {
+// withdrawn returns why a client would no longer get its identities if it logged in now, or "" if it would.
+func (r *rechecks) withdrawn(c *replica.Client, _ *clientSocket) string {
 	if id, gone := r.auth.Withdrawn(c.Grants()); gone {
 		return "it is no longer a superuser, or the user of letAnySaslUserDoX: " + auth.UserName(id)
 	}
 	if login := c.Login.Load(); login != nil && !(*login).Holds() {
 		return "the user by whom it logged in was removed, or has another password"
 	}
-	if len(shown) > 0 && r.opt.Secure.Check != nil {
-		if err := r.judged.check(shown, r.opt.Secure.Check); err != nil {
+	return ""
+}
+
+// refused returns why the certificate that a client has shown would be refused now, or "" if it would not.
+func (r *rechecks) refused(_ *replica.Client, k *clientSocket) string {
+	if len(k.shown) > 0 && r.opt.Secure.Check != nil {
+		if err := r.judged.check(k.shown, r.opt.Secure.Check); err != nil {
 			return "its certificate is no longer accepted: " + err.Error()
 		}
 	}
 	return ""
 }
 
-// judged holds the results for the certificates checked during one recheck of all clients; many
-// clients may present the same one. It is owned by run.
+// judged holds the results of one recheck by certificate, which many clients may present. It is owned by run.
 type judged map[[sha256.Size]byte]error
 
 // judgedMax bounds judged; further certificates are checked each time.
@@ -96,12 +98,10 @@ func (j judged) check(shown []*x509.Certificate, check func([]*x509.Certificate)
 	var key [sha256.Size]byte
 	h.Sum(key[:0])
 	err, known := j[key]
-	if known {
-		return err
-	}
-	err = check(shown)
-	if len(j) < judgedMax {
-		j[key] = err
+	if !known {
+		if err = check(shown); len(j) < judgedMax {
+			j[key] = err
+		}
 	}
 	return err
 }

@@ -1,9 +1,13 @@
 package server
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"math/big"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -110,6 +114,87 @@ func TestRecheck(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRecheckInTime: while an issuer doesn't answer for one certificate after another, a former superuser is
+// disconnected, and the server stops.
+func TestRecheckInTime(t *testing.T) {
+	t.Parallel()
+	hash, err := auth.Digest("", "super:test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := store("server.jks").Certificates()
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, answer := make(chan bool), make(chan bool)
+	s := open(t, Options{
+		Auth: auth.Options{X509: true, SuperDigest: hash}, RecheckInterval: time.Hour,
+		Secure: SecureOptions{
+			Listen: []string{"127.0.0.1:0"}, TLS: &tls.Config{Certificates: server, ClientAuth: tls.RequireAnyClientCert},
+			Check: func([]*x509.Certificate) error {
+				select {
+				case asked <- true:
+					<-answer
+				case <-answer: // closed: the test is over
+				}
+				return nil
+			},
+		},
+	})
+	t.Cleanup(func() { close(answer) })
+	super := connect(t, s.Addrs()[0].String(), 0, nil)
+	if h, _ := super.call(jute.OpAuth, authPacket("digest", "super:test")); h.Err != jute.OK {
+		t.Fatal(h.Err)
+	}
+	for range 3 {
+		conn, err := tls.Dial("tcp", s.Addrs()[1].String(), &tls.Config{
+			Certificates: []tls.Certificate{ownCertificate(t)}, InsecureSkipVerify: true, // #nosec G402 -- the test's own server
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		if handshake(t, conn, 0, nil) == nil {
+			t.Fatal("a client with a certificate has no session")
+		}
+	}
+	s.Recheck()
+	<-asked
+	s.SetSuperusers(auth.Superusers{})
+	answer <- true
+	if !super.ends() {
+		t.Error("a former superuser stays while certificates are checked")
+	}
+	<-asked
+	stopped := make(chan bool)
+	go func() {
+		s.Close()
+		close(stopped)
+	}()
+	eventually(t, "the server stops", s.stopping)
+	answer <- true
+	select {
+	case <-stopped:
+	case <-time.After(patience):
+		t.Error("the server doesn't stop while certificates are checked")
+	}
+}
+
+// ownCertificate returns a certificate that nobody else has.
+func ownCertificate(t *testing.T) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	draft := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	raw, err := x509.CreateCertificate(rand.Reader, draft, draft, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}
 }
 
 // TestRecheckAsksOnce: a certificate that many clients show is judged once in each look.
