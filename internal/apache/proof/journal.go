@@ -21,7 +21,17 @@ import (
 // before the command continues. When the command is run again, it continues from the last record or undoes the steps.
 //
 // It is a file with one JSON object a line. An incomplete last line was cut short by a crash, before its step began.
-type Journal struct{ f *os.File }
+type Journal struct {
+	f     journalFile
+	whole int64 // length of the records that are on disk
+}
+
+// A journalFile is the *os.File of a journal, whose writes are appended.
+type journalFile interface {
+	io.WriteCloser
+	Sync() error
+	Truncate(size int64) error
+}
 
 // A Record is a line of a Journal.
 type Record struct {
@@ -37,7 +47,7 @@ const journalMax = 16 << 20
 
 // OpenJournal opens a journal and returns its records. It is an error if another process has it open.
 func OpenJournal(path string) (*Journal, []Record, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the journal: %w", err)
 	}
@@ -49,13 +59,10 @@ func OpenJournal(path string) (*Journal, []Record, error) {
 	if err == nil {
 		err = f.Truncate(whole)
 	}
-	if err == nil {
-		_, err = f.Seek(whole, io.SeekStart)
-	}
 	if err = errors.Join(err, storage.OS{}.SyncDir(filepath.Dir(path))); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("read the journal %s: %w", path, err), f.Close())
 	}
-	return &Journal{f}, records, nil
+	return &Journal{f, whole}, records, nil
 }
 
 // ReadJournal returns the records of a journal, and changes nothing; none if there is no journal.
@@ -114,17 +121,21 @@ func (j *Journal) End(try Try, step string) error {
 	return j.append(Record{At: time.Now().UTC(), Try: try, Step: step, Done: true})
 }
 
+// append adds a record. If it can't be made durable, it is removed: the caller then undoes its work, and the next run
+// must not continue from a step that never began.
 func (j *Journal) append(r Record) error {
 	b, err := json.Marshal(r)
-	if err == nil {
-		_, err = j.f.Write(append(b, '\n'))
-	}
-	if err == nil {
-		err = j.f.Sync()
-	}
 	if err != nil {
 		return fmt.Errorf("write the journal: %w", err)
 	}
+	b = append(b, '\n')
+	if _, err = j.f.Write(b); err == nil {
+		err = j.f.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("write the journal: %w", errors.Join(err, j.f.Truncate(j.whole)))
+	}
+	j.whole += int64(len(b))
 	return nil
 }
 

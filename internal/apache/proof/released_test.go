@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -157,6 +158,53 @@ func TestJournal(t *testing.T) {
 		t.Errorf("a damaged one: %+v", records)
 	}
 }
+
+// TestJournalFails: a record that isn't known to be on disk is no record, for this run and for the next one.
+func TestJournalFails(t *testing.T) {
+	t.Parallel()
+	path, try := filepath.Join(t.TempDir(), "journal"), NewTry()
+	j, _, err := OpenJournal(path)
+	if err == nil {
+		err = j.Begin(try, "stop", nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk := &failingFile{File: j.f.(*os.File)}
+	j.f = disk
+	for _, disk.writes = range []int{1000, 7} { // the second is cut short, as on a full disk
+		if err := j.Begin(try, "release", nil); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("on a full disk: %v", err)
+		}
+		records, err := ReadJournal(path)
+		if err != nil || len(records) != 1 || records[0].Step != "stop" {
+			t.Errorf("%+v, %v", records, err)
+		}
+	}
+	j.f = disk.File
+	if err := errors.Join(j.End(try, "undone"), j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if records, err := ReadJournal(path); err != nil || len(records) != 2 || records[1].Step != "undone" {
+		t.Errorf("%+v, %v", records, err)
+	}
+}
+
+// A failingFile takes some bytes of each write, and doesn't make them durable.
+type failingFile struct {
+	*os.File
+	writes int
+}
+
+func (f *failingFile) Write(p []byte) (int, error) {
+	n, err := f.File.Write(p[:min(len(p), f.writes)])
+	if err == nil && n < len(p) {
+		err = syscall.ENOSPC
+	}
+	return n, err
+}
+
+func (f *failingFile) Sync() error { return syscall.ENOSPC }
 
 // TestServes: only the server of the directory that was made serves, with all that was copied.
 func TestServes(t *testing.T) {
