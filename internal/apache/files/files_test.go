@@ -253,6 +253,9 @@ func TestLogEnds(t *testing.T) {
 		"a gap": {
 			map[string][]byte{"log.1": two.b, "log.9": far.b}, []string{"/a", "/b", "/c"}, false, true, "",
 		},
+		"a gap behind the snapshot": {
+			map[string][]byte{"log.3": next.b}, []string{"/c"}, false, true, "",
+		},
 		"empty, newest": {map[string][]byte{"log.1": two.b, "log.3": nil}, both, false, false, ""},
 		"empty, not newest": {
 			map[string][]byte{"log.1": nil, "log.3": next.b}, nil, false, false, "log.1 is damaged at offset 0: it is empty",
@@ -293,6 +296,25 @@ func TestLogEnds(t *testing.T) {
 		}
 		if !slices.Equal(paths(s), c.paths) || len(r.Torn) > 0 != c.torn || len(r.Gaps) > 0 != c.gap {
 			t.Errorf("%s: %q, %+v", name, paths(s), r)
+		}
+	}
+}
+
+// TestLogsEndEarlier: it is told that no log reaches the snapshot.
+func TestLogsEndEarlier(t *testing.T) {
+	t.Parallel()
+	log := newLog()
+	for zxid := range int64(3) {
+		log.add(opError, 5, zxid+1, jute.AppendInt(nil, -110), 0)
+	}
+	for name, ends := range map[string]int64{"snapshot.3": 0, "snapshot.4": 3} {
+		dir := apacheDir(t, map[string][]byte{"log.1": log.b})
+		from := filepath.Join(dir, Version2, "snapshot.0")
+		if err := os.Rename(from, filepath.Join(filepath.Dir(from), name)); err != nil {
+			t.Fatal(err)
+		}
+		if _, r := load(t, dir); r.LogsEnd != ends || r.Uncovered != 0 || len(r.Gaps) > 0 {
+			t.Errorf("%s: %+v", name, r)
 		}
 	}
 }

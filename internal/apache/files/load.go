@@ -39,7 +39,8 @@ type Report struct {
 	Logs         int             // files read
 	Transactions int             // that were replayed
 	Torn         []Torn          // logs that end in the middle of a record
-	Gaps         []Gap           // zxids that are in no log
+	Gaps         []Gap           // zxids that are in no log, nor in the snapshot
+	LogsEnd      int64           // 0, or the zxid with which the logs end, if none reaches the snapshot
 	Orphans      int             // ephemeral znodes of sessions that don't exist; they were deleted, as Apache does
 	Compared     int             // Apache's digests that the tree was compared with
 	Mismatch     *DigestMismatch // the first digest that differs, nil if none does
@@ -61,7 +62,7 @@ type Torn struct {
 	Offset int64
 }
 
-// A Gap is a jump of zxids within an epoch, from one log to the next.
+// A Gap is a jump of zxids within an epoch, from the snapshot to the first log after it, or from one log to the next.
 type Gap struct {
 	After, Next int64
 	File        string // the log that begins with Next
@@ -151,6 +152,7 @@ type loader struct {
 	state       *State
 	end         snapshotEnd // the end of the loaded snapshot
 
+	logged   int64     // the highest zxid in a log
 	replayed bool      // at least one transaction was replayed
 	last     txnDigest // of the last transaction
 	lastIn   string    // the log that contains it
@@ -364,10 +366,11 @@ func (l *loader) log(f numbered, newest bool) error {
 		if err != nil {
 			return err
 		}
+		l.logged = max(l.logged, t.zxid)
 		if t.zxid <= l.report.SnapshotZxid && !l.replayed {
 			return nil
 		}
-		if !begun && l.replayed && t.zxid>>32 == before>>32 && t.zxid > before+1 {
+		if !begun && t.zxid>>32 == before>>32 && t.zxid > before+1 {
 			l.report.Gaps = append(l.report.Gaps, Gap{before, t.zxid, f.path})
 		}
 		begun = true
@@ -432,6 +435,9 @@ func (l *loader) compare(d txnDigest, zxid int64, where string) {
 // finish does what Apache does before it serves: it deletes the ephemeral znodes of sessions that don't exist.
 func (l *loader) finish() error {
 	s := l.state
+	if l.logged < l.report.SnapshotZxid {
+		l.report.LogsEnd = l.logged
+	}
 	switch {
 	case !l.end.there && l.replayed: // it is unknown how far the snapshot is fuzzy; after the last transaction it isn't
 		l.compare(l.last, s.Zxid, l.lastIn)

@@ -176,8 +176,12 @@ func tellImported(w io.Writer, done *apache.Imported, o *apache.ImportOptions, t
 			torn.File, torn.Offset)
 	}
 	for _, g := range done.Gaps {
-		say("%s begins with zxid %#x, the log before it ends with %#x: the transactions between them are missing, for Apache too. Compare with another server of the ensemble",
+		say("%s begins with zxid %#x, what precedes it ends with %#x: the transactions between them are missing, for Apache too. Compare with another server of the ensemble",
 			g.File, uint64(g.Next), uint64(g.After))
+	}
+	if done.LogsEnd != 0 {
+		say("the logs end with zxid %#x, before the snapshot: so it is if the server had just got that snapshot from its leader. If its zoo.cfg has another dataLogDir, or had one, everything since the snapshot is missing here: import again with -datalogdir DIR or -zoocfg FILE",
+			uint64(done.LogsEnd))
 	}
 	if done.Uncovered != 0 {
 		say("the snapshot has transactions up to zxid %#x, but the logs end earlier: a server lost the end of its log. Compare with another server of the ensemble",
