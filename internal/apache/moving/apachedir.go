@@ -3,16 +3,15 @@
 package moving
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/zooid-project/zooid/internal/apache/files"
 	"github.com/zooid-project/zooid/internal/apache/proof"
+	"github.com/zooid-project/zooid/internal/config"
 )
 
 // apacheDirs are the directories of an Apache server, as the flags of a command name them.
@@ -59,7 +58,10 @@ func (a *apacheDirs) find() (found string, err error) {
 		case err != nil:
 			return "", fmt.Errorf("-zoocfg: %w", err)
 		case !samePlace(dir, base):
-			return "", fmt.Errorf("-zoocfg: %s is of the dataDir %s", file, dir)
+			return "", fmt.Errorf("-zoocfg: %s is of the dataDir %s%s", file, dir, whereRelative(dir))
+		}
+		if relative := whereRelative(logDir); relative != "" && a.logDir == "" && filepath.IsAbs(dir) {
+			return "", fmt.Errorf("%s has the dataLogDir %s%s", file, logDir, relative)
 		}
 		if a.logDir == "" && logDir != "" && !samePlace(logDir, base) {
 			a.logDir = logDir
@@ -101,24 +103,25 @@ func samePlace(a, b string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(one, other)
 }
 
-// dirsIn returns dataDir and dataLogDir of an Apache server's configuration.
+// whereRelative says what to do about a directory in a zoo.cfg that is named by a relative path; "" about others.
+func whereRelative(dir string) string {
+	if dir == "" || filepath.IsAbs(dir) {
+		return ""
+	}
+	return ", relative to the directory in which Apache was started: run this command there, or give -datalogdir instead of -zoocfg, with the path of the directory that has its log"
+}
+
+// dirsIn returns dataDir and dataLogDir of an Apache server's configuration, which Apache reads as Java's properties.
 func dirsIn(file string) (dir, logDir string, err error) {
-	f, err := os.Open(file)
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return "", "", err
 	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		key, value, _ := strings.Cut(strings.TrimSpace(lines.Text()), "=")
-		switch strings.TrimSpace(key) { // a comment's key begins with #
-		case "dataDir":
-			dir = strings.TrimSpace(value)
-		case "dataLogDir":
-			logDir = strings.TrimSpace(value)
-		}
+	values, err := config.Properties(text)
+	if err != nil {
+		return "", "", fmt.Errorf("read %s: %w", file, err)
 	}
-	return dir, logDir, lines.Err()
+	return values["dataDir"], values["dataLogDir"], nil
 }
 
 // writing returns an error if something is known to write to the directories: a follower that keeps a copy there, or a

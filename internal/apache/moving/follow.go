@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"github.com/zooid-project/zooid/internal/apache/follow"
 	"github.com/zooid-project/zooid/internal/apache/learner"
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/keystore"
 	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/internal/tool/cli"
@@ -266,12 +269,12 @@ func (f *followFlags) serve(ctx context.Context, f2 *follow.Follower, stderr io.
 func (f *followFlags) config(ctx context.Context) (string, error) {
 	if file, err := os.Open(f.words[0]); err == nil {
 		defer file.Close()
-		text, err := io.ReadAll(io.LimitReader(file, learner.ConfigBytesMax+1))
-		if err != nil {
-			return "", err
+		lines, name, err := propertyLines(file)
+		if err != nil || name == "" {
+			return lines, err
 		}
-		lines, err := dynamicLines(f.words[0], string(text))
-		return string(text) + lines, err
+		more, err := dynamicLines(f.words[0], name)
+		return lines + more, err
 	}
 	o := zk.Options{SessionTimeout: 10 * time.Second}
 	f.access.Put(&o)
@@ -286,17 +289,28 @@ func (f *followFlags) config(ctx context.Context) (string, error) {
 	return string(text), err
 }
 
-// dynamicLines returns the server lines of the file that a zoo.cfg names as its dynamicConfigFile; "" if it names none.
-func dynamicLines(zooCfg, text string) (string, error) {
-	name := ""
-	for line := range strings.Lines(text) {
-		if key, value, ok := strings.Cut(line, "="); ok && strings.TrimSpace(key) == "dynamicConfigFile" {
-			name = strings.TrimSpace(value)
-		}
+// propertyLines returns the lines of a file that is read as Java's properties, each as key=value, and the file that it
+// names as its dynamicConfigFile; "" if it names none. Of lines with the same key the last counts.
+func propertyLines(r io.Reader) (lines, dynamic string, err error) {
+	text, err := io.ReadAll(io.LimitReader(r, learner.ConfigBytesMax+1))
+	if err == nil && len(text) > learner.ConfigBytesMax {
+		err = fmt.Errorf("a configuration of more than %d bytes", learner.ConfigBytesMax)
 	}
-	if name == "" {
-		return "", nil
+	if err != nil {
+		return "", "", err
 	}
+	values, err := config.Properties(text)
+	if err != nil {
+		return "", "", err
+	}
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		lines += strings.ReplaceAll(key+"="+values[key], "\n", " ") + "\n" // no line of Apache's can hold an escaped \n
+	}
+	return lines, values["dynamicConfigFile"], nil
+}
+
+// dynamicLines returns the server lines of the file that a zoo.cfg names as its dynamicConfigFile.
+func dynamicLines(zooCfg, name string) (string, error) {
 	const do = "Copy that file from the server, and name it instead"
 	if !filepath.IsAbs(name) {
 		return "", fmt.Errorf("%s has its server lines in %s, which is relative to the directory in which Apache was started. %s",
@@ -307,8 +321,8 @@ func dynamicLines(zooCfg, text string) (string, error) {
 		return "", fmt.Errorf("%s has its server lines in another file: %w. %s", zooCfg, err, do)
 	}
 	defer file.Close()
-	lines, err := io.ReadAll(io.LimitReader(file, learner.ConfigBytesMax+1))
-	return "\n" + string(lines), err
+	lines, _, err := propertyLines(file)
+	return lines, err
 }
 
 // dialer returns the function that connects to quorum ports.

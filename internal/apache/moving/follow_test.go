@@ -111,6 +111,8 @@ func TestFollowDynamic(t *testing.T) {
 	}
 	for _, c := range []struct{ text, says string }{
 		{"dataDir=/d\ndynamicConfigFile = " + dynamic, ""},
+		{"dataDir = /d \r\ndynamicConfigFile\\\r\n  : " + dynamic + "\r\n", ""}, // as Java reads it
+		{"version 5\nserver.1=old:1:2\nserver.1:h1:2888:3888;2181\n! server.2=h2:2888:3888\n", ""},
 		{"dynamicConfigFile=conf/zoo.cfg.dynamic\n", "name it instead"},
 		{"dynamicConfigFile=" + dynamic + "x\n", "name it instead"},
 	} {

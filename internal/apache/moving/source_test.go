@@ -97,6 +97,37 @@ func TestForgottenLogDir(t *testing.T) {
 	must(t, 0, "zooid tail 1", "migrate", "tail", "-after", request, dir)
 }
 
+// TestLogDirInProperties: a zoo.cfg is read as Apache reads it, as Java's properties. A relative path in it isn't taken
+// for one that is relative to this process.
+func TestLogDirInProperties(t *testing.T) {
+	t.Parallel()
+	dir, logDir := apacheServer(t)
+	if err := os.WriteFile(files.LogPath(dir, 1), nil, 0o600); err != nil { // of the time before there was a dataLogDir
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "zoo.cfg")
+	to := func() string { return filepath.Join(t.TempDir(), "to") }
+	for _, c := range []struct {
+		text, says string
+		code       int
+	}{
+		{"dataDir:" + dir + "\r\ndataLogDir : " + logDir + "\r\n", "its dataLogDir is " + logDir, 0},
+		{"dataDir " + dir + "\ndataLogDir\t" + logDir, "its dataLogDir is " + logDir, 0},
+		{"dataDir=" + link + "\ndataLogDir=\\\n    " + logDir, "its dataLogDir is " + logDir, 0},
+		{"dataDir=" + dir + "\ndataLogDir=log", "relative to the directory in which Apache was started", 1},
+	} {
+		if err := os.WriteFile(file, []byte(c.text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		must(t, c.code, c.says, "import", dir, to())
+		must(t, c.code, c.says, "import", "-zoocfg", file, link, to())
+	}
+}
+
 // TestImportOfARunningServer: a directory into which somebody writes isn't imported, unless the operator says so, and
 // the report repeats it.
 func TestImportOfARunningServer(t *testing.T) {
