@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -49,9 +50,10 @@ type Follower struct {
 	o    Options
 	keep *keeper
 
-	current int64  // epoch of the leader that was followed last
-	last    string // that leader's address
-	anew    bool   // everything must be received from the leader again
+	current int64    // epoch of the leader that was followed last
+	last    string   // that leader's address
+	vain    []string // addresses at which something listened and didn't lead, since a leader was followed
+	anew    bool     // everything must be received from the leader again
 	newest  lastTxn
 
 	// mu guards the following fields. The following goroutine changes them; clients read them.
@@ -193,7 +195,9 @@ func (f *Follower) once(ctx context.Context) (live bool, err error) {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
 	s := &session{f: f, conn: &timedConn{conn, f.o.Silence}, address: address}
-	err = s.run()
+	if err = s.run(); !s.live || errors.Is(err, os.ErrDeadlineExceeded) {
+		f.vain = append(slices.DeleteFunc(f.vain, func(a string) bool { return a == address }), address)
+	}
 	return s.live, fmt.Errorf("following %s: %w", address, err)
 }
 
@@ -215,7 +219,8 @@ func (f *Follower) configure(text []byte) error {
 // dialTimeout is how long connecting to one quorum port may take.
 const dialTimeout = 2 * time.Second
 
-// dial finds the leader: it is the only voter that listens on its quorum port.
+// dial finds the leader: it is the only voter that listens on its quorum port, except for a former leader that hangs.
+// So those at which following has failed are tried last, the latest of them at the very end.
 func (f *Follower) dial(ctx context.Context) (net.Conn, string, error) {
 	var addresses []string
 	for _, m := range f.members {
@@ -223,9 +228,13 @@ func (f *Follower) dial(ctx context.Context) (net.Conn, string, error) {
 			addresses = append(addresses, m.Quorum...)
 		}
 	}
-	if i := slices.Index(addresses, f.last); i > 0 {
-		addresses[0], addresses[i] = addresses[i], addresses[0]
+	rank := func(address string) int {
+		if at := slices.Index(f.vain, address); at >= 0 || address != f.last {
+			return at
+		}
+		return -2 // nothing has failed there
 	}
+	slices.SortStableFunc(addresses, func(a, b string) int { return rank(a) - rank(b) })
 	failed := errors.New("no server leads now")
 	for _, address := range addresses {
 		one, cancel := context.WithTimeout(ctx, dialTimeout)
@@ -446,7 +455,7 @@ func (s *session) goLive() {
 	f.since = time.Now()
 	zxid := f.state.Zxid
 	f.mu.Unlock()
-	s.live = true
+	s.live, f.vain = true, nil
 	f.o.Say(fmt.Sprintf("following %s in epoch %d from zxid %#x on", s.address, f.current, uint64(zxid)))
 }
 

@@ -282,6 +282,42 @@ func TestNoLeader(t *testing.T) {
 	}
 }
 
+// TestHungLeader: former leaders that hang still listen. They don't keep the follower from the one that leads now.
+func TestHungLeader(t *testing.T) {
+	t.Parallel()
+	l := startLeader(t)
+	config := ""
+	for id := range 2 {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		config += fmt.Sprintf("server.%d=%v:1\n", id+2, listener.Addr())
+		go func() {
+			for {
+				conn, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				defer conn.Close()
+			}
+		}()
+	}
+	zxid := l.create("/a", "1", jute.WorldACL(jute.PermAll))
+	o := l.options(t.TempDir())
+	o.Silence = 200 * time.Millisecond
+	o.Config = func(context.Context) (string, error) {
+		return config + "server.4=" + l.l.Addr().String() + ":1", nil
+	}
+	f, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run(t, f)()
+	until(t, f, "the leader is found", reached(zxid))
+}
+
 // TestMismatch: a digest that differs is told at once, and remembered.
 func TestMismatch(t *testing.T) {
 	t.Parallel()
@@ -424,7 +460,7 @@ func TestHostileLeader(t *testing.T) {
 	}
 	defer silent.Close()
 	o = l.options(t.TempDir())
-	o.Silence = 50 * time.Millisecond
+	o.Silence = 200 * time.Millisecond
 	o.Config = func(context.Context) (string, error) { return "server.1=" + silent.Addr().String() + ":1", nil }
 	if f, err = Open(o); err != nil {
 		t.Fatal(err)
