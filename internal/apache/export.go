@@ -103,11 +103,22 @@ func Export(o ExportOptions) (*Exported, error) {
 	if err := done.check(unfinished, c.Sessions, o.NoDigest); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(os.Rename(filepath.Join(unfinished, files.Version2), final),
-		storage.OS{}.SyncDir(o.To)); err != nil {
+	if err := publish(filepath.Join(unfinished, files.Version2), final, storage.OS{}.SyncDir); err != nil {
 		return nil, fmt.Errorf("write Apache's files: %w", err)
 	}
 	return done, nil
+}
+
+// publish moves a directory to its final place, and makes that durable. After an error there is nothing at that place.
+func publish(made, final string, syncDir func(dir string) error) error {
+	err := os.Rename(made, final)
+	if err != nil {
+		return err
+	}
+	if err = syncDir(filepath.Dir(final)); err != nil {
+		err = errors.Join(err, os.RemoveAll(final))
+	}
+	return err
 }
 
 // Content converts a tree to Apache's content.

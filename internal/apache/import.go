@@ -189,6 +189,9 @@ func (o *ImportOptions) write(cluster uint64, t *tree.Tree, digest uint64, stay 
 	}
 	for i := range dirs {
 		if err := moveFiles(made[i], dirs[i], os.Rename); err != nil {
+			for _, dir := range dirs { // which held none of Zooid's files
+				err = errors.Join(err, storage.RemoveData(dir))
+			}
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/apache/files"
@@ -95,6 +96,43 @@ func opened(t *testing.T, dir, logDir string) *tree.Tree {
 		t.Fatal(err)
 	}
 	return tr
+}
+
+// TestImportIsCleared: an import whose files can't all be moved to their places leaves nothing there, and the next one
+// succeeds.
+func TestImportIsCleared(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	o := ImportOptions{Apache: files.Options{Dir: writeApache(t, 6, some())}, Dir: dir, LogDir: dir + "log"}
+	if err := os.MkdirAll(filepath.Join(o.LogDir, "reserve"), 0o700); err != nil { // no file can be renamed to that
+		t.Fatal(err)
+	}
+	if _, err := Import(o); err == nil || !strings.Contains(err.Error(), "move the data directory to its place") {
+		t.Fatal(err)
+	}
+	if storage.InUse(dir) || storage.InUse(o.LogDir) {
+		t.Error("files are left")
+	}
+	if _, err := Import(o); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPublish: an export that can't be made durable leaves nothing.
+func TestPublish(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	made, final := filepath.Join(dir, "made"), filepath.Join(dir, files.Version2)
+	for _, failed := range []error{syscall.EIO, nil} {
+		if err := os.MkdirAll(filepath.Join(made, "file"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		err := publish(made, final, func(string) error { return failed })
+		_, statErr := os.Lstat(final)
+		if !errors.Is(err, failed) || os.IsNotExist(statErr) != (failed != nil) {
+			t.Errorf("%v: %v, %v", failed, err, statErr)
+		}
+	}
 }
 
 func TestImport(t *testing.T) {
