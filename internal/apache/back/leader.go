@@ -151,7 +151,8 @@ type observer struct {
 	snapshot    bool  // a snapshot was sent
 
 	mu       sync.Mutex
-	answered int64 // zxid of the last ping answered
+	answered int64     // zxid of the last ping answered
+	at       time.Time // of that answer
 	live     bool
 }
 
@@ -451,7 +452,7 @@ func (o *observer) read() error {
 			return err
 		case p.Type == learner.Ping:
 			o.mu.Lock()
-			o.answered, o.live = p.Zxid, true
+			o.answered, o.at, o.live = p.Zxid, time.Now(), true
 			o.mu.Unlock()
 		case p.Type != learner.Ack && p.Type != learner.Request && p.Type != learner.Revalidate:
 			return fmt.Errorf("it sends %v", p.Type)
@@ -498,7 +499,7 @@ func (l *Leader) peersNow() (all []Peer) {
 		}
 		o.mu.Lock()
 		if o.live {
-			all = append(all, Peer{ID: id, Host: host, Zxid: o.answered})
+			all = append(all, Peer{ID: id, Host: host, Zxid: o.answered, At: o.at})
 		}
 		o.mu.Unlock()
 	}

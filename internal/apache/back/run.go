@@ -61,8 +61,9 @@ type Progress struct {
 // A Peer is a connected observer.
 type Peer struct {
 	ID   int64
-	Host string // its address
-	Zxid int64  // up to which it has everything
+	Host string    // its address
+	Zxid int64     // up to which it has everything
+	At   time.Time // of its last answer
 }
 
 // A Done describes the observers' data at the end.

@@ -217,6 +217,9 @@ func (l *leadership) ready(observers []int64) (hosts map[int64]string, err error
 			return nil, fmt.Errorf("observer %d is at zxid %#x; Zooid was at %#x %v ago", id, uint64(p.Zxid),
 				uint64(l.history[0].zxid), behindMax)
 		}
+		if time.Since(p.At) > behindMax {
+			return nil, fmt.Errorf("observer %d hasn't answered for %v", id, behindMax)
+		}
 		hosts[id] = p.Host
 	}
 	return hosts, nil

@@ -113,7 +113,11 @@ func TestReturnTwice(t *testing.T) {
 func TestReturnReady(t *testing.T) {
 	t.Parallel()
 	long := moment{time.Now().Add(-time.Hour), 7}
-	peers := []back.Peer{{ID: 1, Host: "a", Zxid: 9}, {ID: 2, Host: "b", Zxid: 7}, {ID: 3, Host: "c", Zxid: 6}}
+	now := time.Now().Add(time.Minute) // however long this test takes
+	peers := []back.Peer{
+		{ID: 1, Host: "a", Zxid: 9, At: now}, {ID: 2, Host: "b", Zxid: 7, At: now}, {ID: 3, Host: "c", Zxid: 6, At: now},
+		{ID: 5, Host: "d", Zxid: 9, At: time.Now().Add(-behindMax)},
+	}
 	for _, c := range []struct {
 		mode      string
 		history   []moment
@@ -128,6 +132,7 @@ func TestReturnReady(t *testing.T) {
 		{"leader", []moment{{time.Now(), 7}}, []int64{1}, "watched long enough"},
 		{"leader", []moment{long}, []int64{1, 4}, "observer 4 isn't connected"},
 		{"leader", []moment{long}, []int64{1, 3}, "observer 3 is at zxid 0x6; Zooid was at 0x7"},
+		{"leader", []moment{long}, []int64{1, 5}, "observer 5 hasn't answered for 3s"},
 	} {
 		l := &leadership{now: back.Progress{Answer: back.Answer{Mode: c.mode}, Observers: peers}, history: c.history}
 		hosts, err := l.ready(c.observers)
