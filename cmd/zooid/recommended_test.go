@@ -111,10 +111,10 @@ func TestRecommendedDay(t *testing.T) {
 	}{
 		{"status 2/zoo.cfg", "3 of 3 voters serve", 0},
 		{"doctor -no-disk 1/zoo.cfg", "0 faults", 0},
-		{"cli TLS create /app x", "say who may use the znode, as in create /app DATA auth::cdrwa", 1},
+		{"cli TLS create /app x", "name who may use the znode, as in create /app DATA auth::cdrwa", 1},
 		{"cli TLS create -p /app/jobs x auth::cdrwa", "Created /app/jobs", 0},
 		{"cli TLS getAcl /app", "'x509,'CN=client", 0},
-		{"cli TLS setAcl /app world:anyone:r", "say who may use the znode, as in setAcl /app auth::cdrwa", 1},
+		{"cli TLS setAcl /app world:anyone:r", "name who may use the znode, as in setAcl /app auth::cdrwa", 1},
 		{"cli TLS setquota -n 100 /app", "", 0},
 		{"cli TLS setquota -B 100000 /app", "", 0},
 		{"cli TLS listquota /app", "count=100,bytes=-1=;byteHardLimit=100000", 0},

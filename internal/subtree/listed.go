@@ -132,12 +132,12 @@ func DeletedError(what string, done, of int, err error) error {
 	case err == nil:
 		return nil
 	case Conflict(err):
-		return advice.Errorf("somebody else writes there; what was changed is left alone; run it again",
-			"%s: %d of %d are gone: %w", what, done, of, err)
+		return advice.Errorf("another client writes there, and its changes are left alone; run it again",
+			"%s: %d of %d are deleted: %w", what, done, of, err)
 	case zk.MaybeApplied(err):
-		return advice.Add(fmt.Errorf("%s: %d of %d are gone, and it is unknown if the next ones are: %w", what, done, of, err),
+		return advice.Add(fmt.Errorf("%s: %d of %d are deleted, and it is unknown whether the next ones are: %w", what, done, of, err),
 			"run it again: it deletes what is left")
 	}
-	return advice.Add(fmt.Errorf("%s: %d of %d are gone: %w", what, done, of, err),
+	return advice.Add(fmt.Errorf("%s: %d of %d are deleted: %w", what, done, of, err),
 		"run it again: it deletes what is left")
 }

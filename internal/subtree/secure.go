@@ -95,5 +95,5 @@ func (q *Securer) Unfinished(err error, command string) error {
 	}
 	return advice.Add(fmt.Errorf("%w; up to %s have a temporary or an old ACL, such as %s",
 		err, Count(len(q.pending)), q.pending[0].path),
-		"what is written stays; %s goes on, and sets the ACLs", command)
+		"what was written stays; %s continues, and sets the ACLs", command)
 }

@@ -268,6 +268,6 @@ func (u *Unread) Err(what string) error {
 	if u.N == 0 {
 		return nil
 	}
-	return advice.Errorf("addauth adds an identity that may read them; acl explain and policy explain tell which",
+	return advice.Errorf("addauth adds an identity that may read them; acl explain and policy explain show which",
 		"%s: %s could not be read, left out with all below", what, Count(u.N))
 }

@@ -152,9 +152,9 @@ func (w *Writer) WroteError(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	hint := "what is written stays"
+	hint := "what was written stays"
 	if Conflict(err) {
-		hint = "somebody else writes there, and that was left alone; " + hint
+		hint = "another client writes there, and its changes were left alone; " + hint
 	}
 	return advice.Add(fmt.Errorf("%s: stopped after %d znodes written: %w", what, w.Done, err), "%s", hint)
 }

@@ -38,7 +38,7 @@ func TestOperator(t *testing.T) {
 		step{do: "zooid doctor -no-disk 1/zoo.cfg", most: 20, says: []string{"(running): 0 faults"}},
 		step{do: "zooid top -profile ensemble", most: 4, says: []string{"127.0.0.1:2281", "leader", "follower"}},
 		step{do: shell + "create /bad x", code: 1, most: 2,
-			says: []string{"say who may use the znode, as in create /bad DATA auth::cdrwa"}},
+			says: []string{"name who may use the znode, as in create /bad DATA auth::cdrwa"}},
 		step{do: shell + "create /app x auth::cdrwa", most: 1, says: []string{"Created /app"}},
 
 		// A server is killed and comes back.

@@ -34,13 +34,13 @@ type Word struct{ Name, About string }
 // Words returns the four-letter words.
 func Words() []Word {
 	return []Word{
-		{"conf", "the configuration"}, {"cons", "connections with their sessions"},
+		{"conf", "the configuration"}, {"cons", "connections and their sessions"},
 		{"crst", "reset the figures of connections"},
 		{"dirs", "bytes of snapshots and log"}, {"dump", "sessions and ephemeral znodes"}, {"envi", "the environment"},
-		{"gtmk", "the trace mask"}, {"hash", "digests of the tree"}, {"isro", "rw, or ro for a server without quorum"},
-		{"mntr", "figures for monitoring"}, {"ruok", "imok from one that runs"}, {"srst", "reset the figures of srvr"},
-		{"srvr", "mode, latency, znodes"}, {"stat", "srvr with the clients"}, {"wchc", "watches by session"},
-		{"wchp", "watches by path"}, {"wchs", "how many watches there are"},
+		{"gtmk", "the trace mask"}, {"hash", "digests of the tree"}, {"isro", "rw, or ro from a server without quorum"},
+		{"mntr", "figures for monitoring"}, {"ruok", "imok from a running server"}, {"srst", "reset the figures of srvr"},
+		{"srvr", "mode, latency, znodes"}, {"stat", "srvr and the clients"}, {"wchc", "watches by session"},
+		{"wchp", "watches by path"}, {"wchs", "the number of watches"},
 	}
 }
 

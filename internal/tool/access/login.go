@@ -123,7 +123,7 @@ func (l *login) readSection(s sasl.Section) error {
 		l.kerberos = &kerberos.Login{Keytab: k.Keytab, Principal: k.Principal, Cache: k.Cache}
 		if k.Keytab != "" {
 			if _, err := os.Stat(k.Keytab); err != nil {
-				return fmt.Errorf("%s: section %q: look at the keytab: %w", l.file, s.Name, err)
+				return fmt.Errorf("%s: section %q: read the keytab: %w", l.file, s.Name, err)
 			}
 		}
 		return nil

@@ -113,7 +113,7 @@ func idleProperties() []string {
 }
 
 func unknownProperty(name string) error {
-	return fmt.Errorf("there is no setting %q; known are those of Java's client, such as zookeeper.client.secure, zookeeper.ssl.keyStore.location, java.security.auth.login.config",
+	return fmt.Errorf("there is no setting %q; the settings are those of Java's client, such as zookeeper.client.secure, zookeeper.ssl.keyStore.location, java.security.auth.login.config",
 		name)
 }
 

@@ -70,7 +70,7 @@ func (s *shell) adviseACL(err error, acl []zk.ACL, command string) error {
 		return err
 	}
 	return advice.Add(err,
-		"a server with security.profile=strict takes no ACL for everybody, which is the default: say who may use the znode, as in %s auth::cdrwa for yourself, or x509:CN=app:cdrwa for the bearer of a certificate",
+		"a server with security.profile=strict refuses an ACL for everybody, which is the default: name who may use the znode, as in %s auth::cdrwa for yourself, or x509:CN=app:cdrwa for the holder of a certificate",
 		command)
 }
 
@@ -157,7 +157,7 @@ func runAddAuth(ctx context.Context, s *shell, a *args) error {
 		return err
 	}
 	err = s.client.AddAuth(ctx, a.arg(0), credentials)
-	return advice.Add(err, "the server refused the identity; is the scheme one it knows, and the form right (digest user:password)?")
+	return advice.Add(err, "the server refused the identity; does it know the scheme, and is the form right (digest user:password)?")
 }
 
 // whoAmI returns the session's identities, sorted, as a server keeps them in no order.

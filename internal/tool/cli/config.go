@@ -133,12 +133,12 @@ func readMembers(file string) ([]string, error) {
 		case strings.HasPrefix(key, "server."):
 			members = append(members, line)
 		default:
-			return nil, advice.Errorf("it lists members as server.N=host:port:port;port, and nothing else; nothing was changed",
+			return nil, advice.Errorf("write members as server.N=host:port:port;port, and nothing else; nothing was changed",
 				"reconfig -file %s, line %d: unrecognised parameter: %s", file, number, key)
 		}
 	}
 	if members == nil {
-		return nil, advice.Errorf("it lists members as server.N=host:port:port;port",
+		return nil, advice.Errorf("write members as server.N=host:port:port;port",
 			"reconfig -file %s: no line names a server", file)
 	}
 	return members, nil

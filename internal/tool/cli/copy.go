@@ -56,7 +56,7 @@ func (s *shell) copyTree(ctx context.Context, from, to *place, a *args) (done co
 	for n, err := range from.walk(s, a.cmd.name, !a.has("noacl")).All(ctx) {
 		if err == nil && screen.KindOf(n.Stat) == screen.Ephemeral {
 			if n.Path == from.path {
-				return done, advice.Errorf("name a persistent znode; ephemerals go with their sessions",
+				return done, advice.Errorf("name a persistent znode; ephemeral ones end with their sessions",
 					"%s: the source is ephemeral", what)
 			}
 			done.Ephemerals++
@@ -102,7 +102,7 @@ func (s *shell) checkCopy(ctx context.Context, what string, from, to *place, aga
 	}
 	_, there, err := to.c.Exists(ctx, to.path)
 	if err == nil && there && !again {
-		return advice.Errorf("name one that doesn't; mirror writes over an existing subtree",
+		return advice.Errorf("name a path that doesn't exist; mirror overwrites an existing subtree",
 			"%s: the target exists already", what)
 	}
 	return err

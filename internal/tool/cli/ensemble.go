@@ -37,7 +37,7 @@ func (s *shell) overlap(ctx context.Context, what string,
 	switch {
 	case err != nil:
 		return false, false, advice.Errorf("nothing was changed; run it again, or name places whose paths don't overlap",
-			"%s: can't tell if both places are in the same ensemble, and then they overlap: %w", what, err)
+			"%s: the places overlap if both are in the same ensemble, which can't be determined: %w", what, err)
 	case !same:
 		return false, false, nil
 	}

@@ -39,7 +39,7 @@ func runExplain(ctx context.Context, s *shell, a *args) error {
 	}
 	ids, err := s.whoAmI(ctx)
 	if err != nil {
-		return advice.Add(fmt.Errorf("acl explain %s: who am I: %w", path, err), "servers before 3.7 can't tell; getAcl shows the list alone")
+		return advice.Add(fmt.Errorf("acl explain %s: who am I: %w", path, err), "servers before 3.7 don't report identities; getAcl shows only the list")
 	}
 	v := explainJSON{Path: path, May: map[string]string{}}
 	for _, id := range ids {
@@ -115,7 +115,7 @@ func (s *shell) printExplained(v explainJSON) {
 	}
 	for _, word := range v.May {
 		if strings.HasPrefix(word, "likely") {
-			s.out.Printf("Likely: the user's name fits; servers don't tell whether the password does.\n")
+			s.out.Printf("Likely: the user's name matches; servers don't show whether the password does.\n")
 			break
 		}
 	}

@@ -79,7 +79,7 @@ func (s *shell) exportFile(ctx context.Context, a *args, form string, zipped boo
 		return err
 	}
 	for _, name := range f.Left() {
-		s.out.Notef("%s is left of an export that was killed, or of one that still runs", s.out.Name(name))
+		s.out.Notef("%s belongs to an export that was killed or still runs", s.out.Name(name))
 	}
 	return nil
 }

@@ -49,22 +49,22 @@ func (e *connectError) hint() string {
 	text := e.err.Error()
 	switch {
 	case e.serving == noQuorum:
-		return "it runs, and has no quorum: a majority of the ensemble's servers must be up and reach each other; zooid status asks each; -r reads from one that allows it"
+		return "it runs but has no quorum: a majority of the ensemble's servers must be up and reach each other; zooid status shows each server; -r reads from one that allows it"
 	case e.serving == servesOthers:
-		return "it runs, and takes no session of yours: it may be full (maxClientCnxns), or lag behind; its log says why"
+		return "it runs but accepts no session from here: it may be full (maxClientCnxns), or lag behind; its log says why"
 	case strings.Contains(text, "certificate is valid for"), strings.Contains(text, "cannot validate certificate for"),
 		strings.Contains(text, "any IP SANs"):
-		return "its certificate is for another name: connect by that name, or leave the check out with -tls-any-host"
+		return "its certificate is for another name: connect by that name, or turn the check off with -tls-any-host"
 	case strings.Contains(text, "signed by unknown authority"):
-		return "-tls-ca names the file with the certificate of who signed the servers'"
+		return "-tls-ca names the file with the certificate of the servers' authority"
 	case strings.Contains(text, "remote error: tls"):
 		return "the server wants a certificate that it knows: -tls-cert and -tls-key name its files"
 	case strings.Contains(text, "TLS handshake"):
-		return "is that port one for TLS (secureClientPort)? others want no -tls flags"
+		return "is that a port for TLS (secureClientPort)? for others, leave the -tls flags out"
 	case e.cut() && e.secure:
 		return "the server may want a certificate: -tls-cert and -tls-key name its files"
 	case e.cut():
-		return "if that port is one for TLS, add -tls or -tls-ca; zooid cli --help tells more"
+		return "if that is a port for TLS, add -tls or -tls-ca; zooid cli --help tells more"
 	}
 	return "is a server running there? -server names others; -timeout gives it more time"
 }
@@ -72,7 +72,7 @@ func (e *connectError) hint() string {
 // verdictError is an answer, not a failure: diff found a difference, or grep found nothing. It isn't printed.
 type verdictError struct{}
 
-func (verdictError) Error() string { return "it differs, or nothing was found" }
+func (verdictError) Error() string { return "something differs, or nothing was found" }
 
 // failureJSON is an error in JSON, on the standard error stream.
 type failureJSON struct {
@@ -111,7 +111,7 @@ func (s *shell) report(ctx context.Context, err error) int {
 			s.out.Errf("%s", text.String())
 			return f.Exit
 		}
-		f.Hint = cmp.Or(usage.hint, "help "+usage.cmd.name+" tells its arguments and flags")
+		f.Hint = cmp.Or(usage.hint, "help "+usage.cmd.name+" shows its arguments and flags")
 	}
 	s.out.Errf("%s\n", s.paintError(f.Error))
 	if f.Hint != "" {
@@ -144,7 +144,7 @@ func describe(err error) failureJSON {
 	if name, ok := errors.AsType[unknownCommandError](err); ok {
 		f.Exit, f.Hint = exitUnknown, "help lists the commands"
 		if whole := beginningWith(string(name)); whole != nil {
-			f.Error, f.Hint = string(name)+" alone is no command", "there is "+strings.Join(whole, ", ")
+			f.Error, f.Hint = string(name)+" alone isn't a command", "there is "+strings.Join(whole, ", ")
 			return f
 		}
 		if hint, ok := elsewhere[string(name)]; ok {
@@ -213,7 +213,7 @@ func zkCliText(code zk.Code, e *zk.Error) string {
 }
 
 // reconfigRights explains which identities may change the membership.
-const reconfigRights = `it needs the write permission on /zookeeper/config: setAcl grants it, and addauth takes it up.
+const reconfigRights = `it needs the write permission on /zookeeper/config: setAcl grants it, addauth proves an identity.
 By default only a superuser has it: zooid digest super:PASSWORD prints what the servers need as
 DigestAuthenticationProvider.superDigest; then addauth digest super:PASSWORD`
 
@@ -242,17 +242,17 @@ func codeHint(code zk.Code, e *zk.Error) string {
 		if e.Op == "reconfig" {
 			return strings.ReplaceAll(reconfigRights, "\n", " ")
 		}
-		return "acl explain " + e.Path + " tells who may, policy explain which rule denies it; addauth adds an identity"
+		return "acl explain " + e.Path + " shows who may, policy explain which rule denies it; addauth adds an identity"
 	case zk.ErrBadVersion:
 		return "it was changed meanwhile; stat " + e.Path + " shows the version"
 	case zk.ErrInvalidACL:
-		return "want scheme:id:perms of a scheme the server knows; auth needs addauth first"
+		return "want scheme:id:perms with a scheme that the server knows; auth needs addauth first"
 	case zk.ErrNotReadOnly:
 		return "this server has lost its quorum and answers reads only"
 	case zk.ErrQuotaExceeded:
 		return "listquota shows the quotas of the znodes above, limits list the limits; limits.path in the servers' zoo.cfg sets others"
 	case zk.ErrThrottledOp:
-		return "try again later; the server's log tells why: a limit (ZD-4021, limits list), or its memory or disk (zooid status)"
+		return "try again later; the server's log says why: a limit (ZD-4021, limits list), or its memory or disk (zooid status)"
 	case zk.ErrReconfigDisabled:
 		return "the servers need reconfigEnabled=true"
 	case zk.ErrAuthFailed:

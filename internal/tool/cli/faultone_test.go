@@ -216,8 +216,8 @@ func TestChangesUnderFaults(t *testing.T) {
 // tellsOfChange reports whether a failed command has said that something is, or may
 // be, changed.
 func tellsOfChange(out string) bool {
-	return strings.Contains(out, "it may have been applied") || strings.Contains(out, "what is written stays") ||
-		strings.Contains(out, "the ACLs that were set stay") || strings.Contains(out, "the quota is gone")
+	return strings.Contains(out, "it may have been applied") || strings.Contains(out, "what was written stays") ||
+		strings.Contains(out, "the ACLs that were set stay") || strings.Contains(out, "the quota is removed")
 }
 
 // TestWritersBetween has another client write right before each request of a command

@@ -37,7 +37,7 @@ type wordJSON struct {
 func runWord(ctx context.Context, s *shell, a *args) error {
 	word, servers := a.arg(0), s.servers()
 	if !access.IsWord(word) {
-		return &usageError{a.cmd, fmt.Sprintf("%q is no four-letter word of servers", word), "help words lists them"}
+		return &usageError{a.cmd, fmt.Sprintf("%q isn't a four-letter word of servers", word), "help words lists them"}
 	}
 	if len(a.words) > 1 {
 		parsed, err := zk.ParseConnectString(a.arg(1))
@@ -83,7 +83,7 @@ func runWord(ctx context.Context, s *shell, a *args) error {
 		})
 	}
 	if failed > 0 {
-		return advice.Errorf("is "+word+" in 4lw.commands.whitelist there, and the server up?",
+		return advice.Errorf("check that the server is up and has "+word+" in 4lw.commands.whitelist",
 			"%s: %d of %d servers gave no answer", word, failed, len(answers))
 	}
 	return nil

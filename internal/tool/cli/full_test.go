@@ -115,7 +115,7 @@ func TestExportTarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out := v.must(t, "export", "/app", path("new.json")); !strings.Contains(out,
-		"new.json.123.part is left of an export") {
+		"new.json.123.part belongs to an export") {
 		t.Errorf("nothing was said of a temporary file: %s", out)
 	}
 	for _, name := range []string{"new.json.part", "new.json.123.part"} {

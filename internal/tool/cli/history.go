@@ -65,7 +65,7 @@ func runHistory(_ context.Context, s *shell, _ *args) error {
 func runRedo(ctx context.Context, s *shell, a *args) error {
 	n, err := strconv.Atoi(a.arg(0))
 	if err != nil {
-		return a.usagef("redo: %q is no number of a command; history lists them", a.arg(0))
+		return a.usagef("redo: %q isn't the number of a command; history lists them", a.arg(0))
 	}
 	line, ok := s.history.at(n)
 	if !ok || n >= s.history.count {

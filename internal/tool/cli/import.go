@@ -214,7 +214,7 @@ func (l *loader) finish(file string) error {
 	if l.done.Conflicts == 0 {
 		return nil
 	}
-	what, hint := "with other content", "-overwrite writes over them, but for ephemeral ones; -dry-run lists them"
+	what, hint := "with other content", "-overwrite replaces them, except ephemeral ones; -dry-run lists them"
 	if l.overwrite {
 		what, hint = "as ephemeral", "import it again when their sessions have ended"
 	}

@@ -40,7 +40,7 @@ func (s *shell) openImport(ctx context.Context, name, form string, zipped bool) 
 	}
 	if i.f, err = os.CreateTemp("", "zooid-import-*"); err != nil {
 		i.once.Close()
-		return nil, fmt.Errorf("keep what is read until it is known to be whole: %w", err)
+		return nil, fmt.Errorf("store the input until it is known to be complete: %w", err)
 	}
 	return i, nil
 }
@@ -84,7 +84,7 @@ func (i *importFile) read(in io.Reader, a *args) (*importReader, error) {
 	}
 	w := &importReader{r, a.argOr(1, head.Root)}
 	if err := jute.CheckPath(w.target); err != nil {
-		return nil, fmt.Errorf("the znode to write to: %w", err)
+		return nil, fmt.Errorf("the target: %w", err)
 	}
 	return w, nil
 }
@@ -136,7 +136,7 @@ func parseEntries(entries []string) ([]zk.ACL, error) {
 func (i *importFile) verify(ctx context.Context, a *args) (*importReader, error) {
 	r, err := i.first(a)
 	if err != nil {
-		return nil, advice.Add(fmt.Errorf("import %s: it is no %s export: %w", i.name, i.form, err), "%s", i.hint(err))
+		return nil, advice.Add(fmt.Errorf("import %s: it isn't a %s export: %w", i.name, i.form, err), "%s", i.hint(err))
 	}
 	for err == nil {
 		if _, err = r.next(); ctx.Err() != nil {
@@ -144,7 +144,7 @@ func (i *importFile) verify(ctx context.Context, a *args) (*importReader, error)
 		}
 	}
 	if !errors.Is(err, io.EOF) {
-		return nil, advice.Add(fmt.Errorf("import %s: the file is not whole: %w", i.name, err), "%s", i.hint(err))
+		return nil, advice.Add(fmt.Errorf("import %s: the file is damaged or incomplete: %w", i.name, err), "%s", i.hint(err))
 	}
 	return r, nil
 }
@@ -152,7 +152,7 @@ func (i *importFile) verify(ctx context.Context, a *args) (*importReader, error)
 // hint says what to do about a file that is refused.
 func (i *importFile) hint(err error) string {
 	if errors.Is(err, export.ErrNoMark) || errors.Is(err, export.ErrOld) {
-		return "nothing was written; -unchecked takes files that were edited, or exported by an older version"
+		return "nothing was written; -unchecked accepts files that were edited, or exported by an older version"
 	}
-	return "nothing was written; -format names its format, and -unchecked takes files that were edited"
+	return "nothing was written; -format names its format, and -unchecked accepts files that were edited"
 }

@@ -27,7 +27,7 @@ func (s *shell) stdin() (io.Reader, error) {
 }
 
 var errNoStdin = advice.Errorf("name a file, or run the command by itself: zooid cli COMMAND",
-	"standard input is where commands come from, or was read already")
+	"standard input has the commands, or was already read")
 
 // isStdin reports whether f is standard input under another name, such as /dev/stdin. A
 // regular file doesn't count, since it can be opened and read from its start.
@@ -134,7 +134,7 @@ func (s *shell) value(ctx context.Context, a *args, i int) ([]byte, error) {
 	if is[*advice.Error](err) {
 		return nil, err // err has advice already
 	}
-	return data, advice.Add(err, "- is standard input, @FILE a file; behind -- they are data: %s -- %s %s", a.cmd.name,
+	return data, advice.Add(err, "- is standard input, @FILE a file; after -- they are data: %s -- %s %s", a.cmd.name,
 		quote(a.arg(0)), quote(text))
 }
 

@@ -62,7 +62,7 @@ func runLimitsList(ctx context.Context, s *shell, a *args) error {
 	for _, name := range names {
 		p, ok := limit.PlaceOf(name)
 		if !ok {
-			s.out.Notef("%s/%s is no limit", limit.Root, name)
+			s.out.Notef("%s/%s isn't a limit", limit.Root, name)
 			continue
 		}
 		data, _, err := s.client.Get(ctx, p.Znode())
@@ -76,7 +76,7 @@ func runLimitsList(ctx context.Context, s *shell, a *args) error {
 	}
 	s.out.Show(list, func() {
 		if len(list) == 0 {
-			s.out.Notef("no limits are set: each server's configuration applies, until limits set sets some for all servers")
+			s.out.Notef("no limits are set: each server's configuration applies; limits set sets limits for all servers")
 		}
 		for _, l := range list {
 			s.out.Printf("%s %s\n", s.out.Name(l.Of), l.Limits)
@@ -117,8 +117,8 @@ func (s *shell) changeLimits(ctx context.Context, p limit.Place, text string) er
 		_, err = s.client.Create(ctx, limit.Root, nil, zk.ModePersistent, zk.CreatorACL())
 	}
 	if errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrInvalidACL) {
-		return advice.Errorf("log in as one (-auth digest:super:…; DigestAuthenticationProvider.superDigest in zoo.cfg); who may change limits says the ACL of "+
-			limit.Root+" from then on",
+		return advice.Errorf("log in as one (-auth digest:super:…; DigestAuthenticationProvider.superDigest in zoo.cfg); from then on, the ACL of "+
+			limit.Root+" decides who may change limits",
 			"limits set: only a superuser can set the first limits")
 	}
 	if err != nil && !errors.Is(err, zk.ErrNodeExists) {

@@ -37,8 +37,8 @@ after #.
   zooid cli help                                     all commands, by purpose
   zooid cli help find                                one command, with examples
 
-Flags begin with one dash or two. -server, -profile and those for TLS and logins may also stand
-behind COMMAND. The first group is that of zkCli, except for -profile, -D, -k and -o:
+Flags begin with one dash or two. -server, -profile and those for TLS and logins may also follow
+COMMAND. The first group has the flags of zkCli, and -profile, -D, -k and -o:
 
 `
 	helpTail = `
@@ -85,7 +85,7 @@ type Streams struct {
 func Main(program string, arguments []string, io Streams, version string) int {
 	opt, words, err := parseOptions(arguments)
 	if err != nil {
-		screen.New(io.Out, io.Err).Errf("zooid %s: %s\n  hint: zooid cli --help tells the flags\n",
+		screen.New(io.Out, io.Err).Errf("zooid %s: %s\n  hint: zooid cli --help lists the flags\n",
 			program, terminal.OneLine(plainText(err)))
 		return exitUsage
 	}

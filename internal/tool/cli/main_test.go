@@ -47,7 +47,7 @@ func TestExitCodes(t *testing.T) {
 		{append(at, "ls", "/none"), "", exitFailed, "", "Node does not exist: /none"},
 		{append(at, "ls"), "", exitFailed, "", "ls [-s] [-w] [-R] path"},
 		{append(at, "nosuch"), "", exitUnknown, "", "Command not found: Command not found nosuch"},
-		{append(at, "limits"), "", exitUnknown, "", "limits alone is no command"},
+		{append(at, "limits"), "", exitUnknown, "", "limits alone isn't a command"},
 		{append(at, "find", "-name", "none"), "", exitDiffers, "", ""},
 		{append(at, "-r", "-waitforconnection", "diff", "/zookeeper/quota", "/zookeeper/config"), "", exitDiffers, "! /", ""},
 		{append(at, "-o", "json", "ls", "/none"), "", exitFailed, "", `{"error":"Node does not exist: /none","code":"NoNode","path":"/none","hint":"ls / shows what there is","exit":1}`},

@@ -82,7 +82,7 @@ func (m *mirror) plan(d difference) error {
 	switch {
 	case d.from != nil && screen.KindOf(d.from.Stat) == screen.Ephemeral:
 		if d.path == "" {
-			return advice.Errorf("name a persistent znode; ephemerals go with their sessions", "%s: the source is ephemeral",
+			return advice.Errorf("name a persistent znode; ephemeral ones end with their sessions", "%s: the source is ephemeral",
 				m.what)
 		}
 		m.done.Ephemerals++
@@ -112,7 +112,7 @@ func (m *mirror) plan(d difference) error {
 
 // sourceGone returns the error for a source that was deleted meanwhile.
 func (m *mirror) sourceGone() error {
-	return advice.Errorf("nothing was deleted", "%s: the source was deleted meanwhile", m.what)
+	return advice.Errorf("nothing was deleted", "%s: the source was deleted in the meantime", m.what)
 }
 
 // standsFor records that the target has a persistent znode where the source has an ephemeral one. mirror leaves that
@@ -130,8 +130,8 @@ func (m *mirror) planEphemeral(d difference, path string) error {
 	if d.from == nil && !doomed {
 		return nil // it goes with its session
 	}
-	return advice.Errorf("it must go first: its session ends, or delete removes it",
-		"%s: %s is ephemeral in the target and stands in the way", m.what, path)
+	return advice.Errorf("wait until its session ends, or delete it first",
+		"%s: %s is ephemeral in the target and can't be replaced", m.what, path)
 }
 
 // Limits of mirror's deletions without -yes.
@@ -186,7 +186,7 @@ func (m *mirror) run(ctx context.Context) error {
 	}
 	if m.late != "" {
 		return advice.Errorf("everything else is done; run it again",
-			"%s: %s came into the target meanwhile and was left alone", m.what, m.late)
+			"%s: %s was created in the target meanwhile and was left alone", m.what, m.late)
 	}
 	return nil
 }

@@ -48,12 +48,12 @@ func runMv(ctx context.Context, s *shell, a *args, from, to *place) error {
 	switch {
 	case again:
 	case nodes == nil || from.away || to.away:
-		s.out.Notef("too much for one transaction: it is copied, compared, then deleted")
+		s.out.Notef("too large for one transaction: it is copied, compared, then deleted")
 	default:
 		if err = m.atOnce(ctx, nodes); !errors.Is(err, zk.ErrNoAuth) {
 			return m.end(err)
 		}
-		s.out.Notef("its ACLs keep it from being one transaction: it is copied, compared, then deleted")
+		s.out.Notef("its ACLs prevent a single transaction: it is copied, compared, then deleted")
 	}
 	return m.end(m.inSteps(ctx))
 }
@@ -61,7 +61,7 @@ func runMv(ctx context.Context, s *shell, a *args, from, to *place) error {
 // end reports the losses of the move, which -lossy allows.
 func (m *move) end(err error) error {
 	if err == nil && m.counters > 0 {
-		m.s.out.Notef("sequence numbers begin anew below %s", subtree.Count(m.counters))
+		m.s.out.Notef("sequence numbers restart below %s", subtree.Count(m.counters))
 	}
 	return err
 }
@@ -91,14 +91,14 @@ func (m *move) survey(ctx context.Context) (nodes []*subtree.Znode, err error) {
 // check refuses a znode that can't be moved as it is, and returns its ACL.
 func (m *move) check(n *subtree.Znode) ([]zk.ACL, error) {
 	if screen.KindOf(n.Stat) == screen.Ephemeral {
-		return nil, advice.Errorf("it goes when its session ends", "mv %s: %s is ephemeral and belongs to the session %s",
+		return nil, advice.Errorf("it is removed when its session ends", "mv %s: %s is ephemeral and belongs to the session %s",
 			m.from.label, n.Path, screen.Hex(n.Stat.EphemeralOwner))
 	}
 	if created := (int64(n.Stat.Cversion) + int64(n.Stat.NumChildren)) / 2; created > int64(n.Stat.NumChildren) {
 		for _, name := range n.Children {
 			if sequential(name) && !m.a.has("lossy") {
-				return nil, advice.Errorf("-lossy moves it all the same; cp leaves the source as it is",
-					"%s: the sequence numbers below %s would begin anew: no client can set them", m.what, n.Path)
+				return nil, advice.Errorf("-lossy moves it anyway; cp leaves the source unchanged",
+					"%s: the sequence numbers below %s would restart: no client can set them", m.what, n.Path)
 			}
 		}
 		m.counters++
@@ -172,8 +172,8 @@ func (m *move) atOnce(ctx context.Context, nodes []*subtree.Znode) error {
 		}
 	}
 	if _, err := m.from.c.Multi(ctx, ops...); zk.MaybeApplied(err) {
-		return advice.Add(fmt.Errorf("%s: it is unknown if it was moved: %w", m.what, err),
-			"it is whole, either here or there: ls %s tells", m.to.label)
+		return advice.Add(fmt.Errorf("%s: it is unknown whether it was moved: %w", m.what, err),
+			"it is complete at one of the two places: ls %s shows which", m.to.label)
 	} else if err != nil {
 		return advice.Add(fmt.Errorf("%s: %w", m.what, err), "nothing was moved")
 	}
@@ -195,7 +195,7 @@ func (m *move) inSteps(ctx context.Context) error {
 	}
 	n, err := subtree.DeleteListed(ctx, m.s.out, m.from.c, list, deleteBatch)
 	if err != nil {
-		what := m.what + ": all is copied; delete the source"
+		what := m.what + ": everything is copied; delete the source"
 		return advice.Add(subtree.DeletedError(what, n, len(list), err), "%s", m.goOn())
 	}
 	done.Znodes = n
@@ -204,7 +204,7 @@ func (m *move) inSteps(ctx context.Context) error {
 }
 
 func (m *move) goOn() string {
-	return fmt.Sprintf("mv -resume %s %s goes on; diff shows what is in one of them only", m.from.label, m.to.label)
+	return fmt.Sprintf("mv -resume %s %s continues; diff shows what only one of them has", m.from.label, m.to.label)
 }
 
 // copyMissing creates in the target the znodes that only the source has.
@@ -270,5 +270,5 @@ func (m *move) compare(ctx context.Context) (list []subtree.Listed, err error) {
 
 func (m *move) print(done copied) {
 	m.s.printCopied(m.a, "moved", done)
-	m.s.out.Notef("all are persistent: servers don't tell which znodes are containers or have a TTL")
+	m.s.out.Notef("all are persistent: servers don't show which znodes are containers or have a TTL")
 }

@@ -18,17 +18,17 @@ var aliases = map[string]string{
 
 // elsewhere says what to use instead of words that users may type but that aren't commands here.
 var elsewhere = map[string]string{
-	"cd":     "there is no current znode: paths are whole; connect HOST:PORT/app makes /app the root",
-	"pwd":    "there is no current znode: paths are whole; config and whoami tell where and who you are",
+	"cd":     "there is no current znode: paths are absolute; connect HOST:PORT/app makes /app the root",
+	"pwd":    "there is no current znode: paths are absolute; config shows the servers, whoami your identities",
 	"echo":   "set PATH DATA replaces a znode's data, create PATH DATA makes one",
-	"vi":     "get PATH prints data into a file, set PATH @FILE brings it back",
-	"edit":   "get PATH prints data into a file, set PATH @FILE brings it back",
+	"vi":     "get PATH prints data, set PATH @FILE replaces it by a file's content",
+	"edit":   "get PATH prints data, set PATH @FILE replaces it by a file's content",
 	"update": "set PATH DATA replaces a znode's data",
 	"head":   "get PATH prints data",
 	"less":   "get PATH prints data",
 	"tail":   "watch -d PATH prints data as it changes",
-	"chmod":  "setAcl PATH ACL sets permissions; help acl tells how they are written",
-	"chown":  "setAcl PATH ACL sets permissions; help acl tells how they are written",
+	"chmod":  "setAcl PATH ACL sets permissions; help acl explains ACLs",
+	"chown":  "setAcl PATH ACL sets permissions; help acl explains ACLs",
 	"login":  "addauth digest USER:PASSWORD adds an identity; -auth-file and -sasl-file take them from files",
 	"su":     "addauth digest USER:PASSWORD adds an identity",
 	"exists": "stat PATH prints a znode's metadata, and fails if there is none",
@@ -36,16 +36,16 @@ var elsewhere = map[string]string{
 	"backup": "export PATH FILE writes a subtree to a file",
 	"load":   "import FILE creates the znodes of an exported file",
 	"clear":  "Ctrl-L clears the terminal",
-	"multi":  "txn create … ; set … applies several writes or none",
+	"multi":  "txn create … ; set … applies several writes in one transaction",
 	"kill":   "no client can end another's session; session list shows them",
 }
 
 // flagsElsewhere does the same for flags, by command and flag.
 var flagsElsewhere = map[string]string{
-	"get -a": "-s prints the stat, too",
-	"ls -l":  "-s prints the stat, too; tree -s prints sizes",
-	"ls -a":  "no child is hidden; -R lists all below",
-	"ls -r":  "-R lists all below",
+	"get -a": "-s also prints the stat",
+	"ls -l":  "-s also prints the stat; tree -s also prints sizes",
+	"ls -a":  "no child is hidden; -R lists everything below",
+	"ls -r":  "-R lists everything below",
 }
 
 // aliasesOf returns the other names of a command, sorted.

@@ -56,9 +56,9 @@ func TestAliasesAreSafe(t *testing.T) {
 		for line, want := range map[string]string{
 			"rm":                "rm [-r] [-f] path",
 			"rm /":              "/",
-			"rm -r /":           "the root can't be deleted, so nothing was",
-			"rm -rf /":          "the root can't be deleted, so nothing was",
-			"rmr /":             "the root can't be deleted, so nothing was",
+			"rm -r /":           "the root can't be deleted, so nothing was deleted",
+			"rm -rf /":          "the root can't be deleted, so nothing was deleted",
+			"rmr /":             "the root can't be deleted, so nothing was deleted",
 			"rm -f /":           "/",
 			"rm /app":           "Node not empty: /app",
 			"rm -f /app":        "Node not empty: /app",
@@ -77,7 +77,7 @@ func TestAliasesAreSafe(t *testing.T) {
 			"touch /app":        "Node already exists: /app",
 			"move /app /app/b":  "the target lies within the source",
 			"copy /app /b":      "the target exists already",
-			"get -a /app":       "-s prints the stat, too",
+			"get -a /app":       "-s also prints the stat",
 			"cat /app --nosuch": "get has the flags",
 		} {
 			v.refuses(t, c, "/app", line, want)
@@ -124,7 +124,7 @@ func TestFourLetterWords(t *testing.T) {
 		{address, []string{"wchc"}, 0, "", ""},
 		{address + "," + address, []string{"wchp"}, 0, address + "\n" + address + "\n", ""},
 		{"127.0.0.1:1", []string{"ruok"}, exitFailed, "", "connection refused"},
-		{address, []string{"4lw", "nosu"}, exitFailed, "", `"nosu" is no four-letter word`},
+		{address, []string{"4lw", "nosu"}, exitFailed, "", `"nosu" isn't a four-letter word`},
 		{address, []string{"4lw"}, exitFailed, "", "4lw word"},
 		{address, []string{"ruok", "a,b:x"}, exitFailed, "", `port "x" is not a number`},
 	} {

@@ -30,7 +30,7 @@ func (s *shell) place(ctx context.Context, text string) (*place, error) {
 	}
 	host, path, ok := strings.Cut(text, "/")
 	if !ok {
-		return nil, advice.Errorf("as in /app or zk1:2181,zk2:2181/app", "%q names no path", text)
+		return nil, advice.Errorf("as in /app or zk1:2181,zk2:2181/app", "%q contains no path", text)
 	}
 	c, err := zk.New(host, s.opt.client())
 	if err != nil {
@@ -102,7 +102,7 @@ func readACL(n *subtree.Znode, withACL bool) ([]zk.ACL, error) {
 		return zk.WorldACL(zk.PermAll), nil
 	}
 	if hidden(n.ACL) {
-		return nil, advice.Errorf("addauth as who has the admin permission there, or leave ACLs out with -noacl",
+		return nil, advice.Errorf("use addauth with an identity that has the admin permission there, or leave ACLs out with -noacl",
 			"the server hides a part of the ACL of %s (%s)", n.Path, subtree.ACLText(n.ACL))
 	}
 	return n.ACL, nil

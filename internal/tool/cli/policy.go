@@ -108,9 +108,9 @@ func runPolicySet(ctx context.Context, s *shell, a *args) error {
 	switch {
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrInvalidACL):
 		return advice.Add(err,
-			"only a superuser can set the first policy (-auth digest:super:…); from then on the ACL of "+policy.Path+" says who")
+			"only a superuser can set the first policy (-auth digest:super:…); from then on the ACL of "+policy.Path+" decides")
 	case errors.Is(err, zk.ErrUnimplemented):
-		return advice.Add(err, "a server of the ensemble runs a version that can't take a policy yet: upgrade all servers, and try again")
+		return advice.Add(err, "a server of the ensemble runs a version without policies: upgrade all servers, and try again")
 	case err != nil:
 		return err
 	}
@@ -154,7 +154,7 @@ func runPolicyExplain(ctx context.Context, s *shell, a *args) error {
 	acl, _, err := s.client.GetACL(ctx, of)
 	if subtree.Gone(err) { // rules are about paths, and also apply to znodes that don't exist yet
 		if p == nil || p.Decide(path, want, ids).By == nil {
-			return advice.Errorf("once there is one its ACL decides; policy explain "+path+" create tells who may make it",
+			return advice.Errorf("once it exists, its ACL decides; policy explain "+path+" create shows who may create it",
 				"there is no znode %s, and no rule of the policy denies it", of)
 		}
 		acl, err = zk.WorldACL(zk.PermAll), nil
@@ -163,10 +163,10 @@ func runPolicyExplain(ctx context.Context, s *shell, a *args) error {
 		return fmt.Errorf("the ACL of %s: %w", of, err)
 	}
 	if hidden(acl) {
-		s.out.Notef("the ACL of %s is shown without the hashes of its digests: log in as somebody who may set it", of)
+		s.out.Notef("the ACL of %s is shown without the hashes of its digests: log in with an identity that may set it", of)
 	}
 	if e := rights.Unsure(acl, want, ids); e != nil {
-		s.out.Notef("whom %s:%s admits is compared by equality here; the provider of %s may have a rule of its own",
+		s.out.Notef("%s:%s is compared by equality here; the provider of %s may have a rule of its own",
 			e.ID.Scheme, e.ID.ID, e.ID.Scheme)
 	}
 	v := policyJSON{Path: path}

@@ -129,7 +129,7 @@ func (s *shell) leaveQuotas(ctx context.Context, what string, from *place) int {
 	n, first, err := s.quotasOf(ctx, from)
 	switch {
 	case err != nil:
-		s.out.Notef("%s: whether quotas were left out can't be told: %s", what, plainText(err))
+		s.out.Notef("%s: it is unknown whether quotas were left out: %s", what, plainText(err))
 	case n > 0:
 		quotas := fmt.Sprintf("%d quotas were left out, the first", n)
 		if n == 1 {
@@ -202,7 +202,7 @@ func runSetQuota(ctx context.Context, s *shell, a *args) error {
 			return err
 		}
 	}
-	return advice.Add(s.warnQuota(ctx, path, flag, value), "the limit was set, and what is written stays")
+	return advice.Add(s.warnQuota(ctx, path, flag, value), "the limit was set, and what was written stays")
 }
 
 // quotaTries bounds the attempts to change a quota that others change at the same moment.
@@ -231,7 +231,7 @@ func (s *shell) changeLimit(ctx context.Context, at, flag string, value int64) e
 }
 
 // quotaStays is the hint for a quota command that fails after it has changed something.
-const quotaStays = "what is written stays; run it again"
+const quotaStays = "what was written stays; run it again"
 
 // noUsage is the content of a stats znode before the server counts.
 var noUsage = []byte(quota{0, 0, -1, -1}.String())
@@ -359,7 +359,7 @@ func (s *shell) removeQuota(ctx context.Context, at string, version int32) error
 	if _, err := s.client.Multi(ctx, ops...); err != nil {
 		return err
 	}
-	return advice.Add(s.pruneQuotas(ctx, at), "the quota is gone; what is left of it is empty, and delquota removes it")
+	return advice.Add(s.pruneQuotas(ctx, at), "the quota is removed; its empty parents are left, and delquota removes them")
 }
 
 // pruneQuotas deletes the znodes on the path to a deleted quota, except those that

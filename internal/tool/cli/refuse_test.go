@@ -142,9 +142,9 @@ func TestMirrorAndEphemerals(t *testing.T) {
 			t.Errorf("the target is %q", got)
 		}
 		plant(t, c, "/to/gone", "/to/gone/eph!")
-		v.refuses(t, c, "/to", "mirror -delete -yes /from /to", "/to/gone/eph is ephemeral in the target and stands in the way")
+		v.refuses(t, c, "/to", "mirror -delete -yes /from /to", "/to/gone/eph is ephemeral in the target and can't be replaced")
 		plant(t, c, "/from/b=1")
-		v.refuses(t, c, "/to", "mirror /from /to", "/to/b is ephemeral in the target and stands in the way")
+		v.refuses(t, c, "/to", "mirror /from /to", "/to/b is ephemeral in the target and can't be replaced")
 	})
 }
 
@@ -171,7 +171,7 @@ func TestMoveRefuses(t *testing.T) {
 			v.must(t, "create", "-s", k.root+"/q/item-")
 			v.must(t, "create", "-s", k.root+"/q/item-")
 			v.must(t, "delete", k.root+"/q/item-0000000000")
-			v.refuses(t, c, k.root, "mv "+k.root+" /moved", "the sequence numbers below "+k.root+"/q would begin anew")
+			v.refuses(t, c, k.root, "mv "+k.root+" /moved", "the sequence numbers below "+k.root+"/q would restart")
 			v.must(t, "delete", k.root+"/q/item-0000000001")
 			v.must(t, "setquota", "-n", "100000", k.root+"/zz")
 			v.refuses(t, c, k.root, "mv "+k.root+" /moved", k.root+"/zz has a quota")
@@ -180,7 +180,7 @@ func TestMoveRefuses(t *testing.T) {
 			}
 			want, _ := read(t, c, k.root)
 			out := v.must(t, "mv", "-lossy", k.root, "/moved")
-			for _, said := range []string{"sequence numbers begin anew below 2 znodes", "all are persistent"} {
+			for _, said := range []string{"sequence numbers restart below 2 znodes", "all are persistent"} {
 				if !strings.Contains(out, said) {
 					t.Errorf("mv -lossy says %q, without %q", out, said)
 				}

@@ -135,6 +135,6 @@ func (s *shell) printTopics() {
 		for _, g := range guides() {
 			s.out.Printf("  %-20s %s\n", "help "+g.name, g.about)
 		}
-		s.out.Printf("\nhelp COMMAND tells its flags, with examples; -o json prints any result as JSON.\n")
+		s.out.Printf("\nhelp COMMAND shows its flags and examples; -o json prints any result as JSON.\n")
 	}
 }

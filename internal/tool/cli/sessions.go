@@ -57,7 +57,7 @@ func runSessionList(ctx context.Context, s *shell, a *args) error {
 		s.out.Show(one, func() { s.printSession(a, one) })
 	}
 	if failed != nil {
-		return advice.Add(errors.New("session list: not every server has told its sessions"), "the words cons and dump must be in each server's 4lw.commands.whitelist")
+		return advice.Add(errors.New("session list: not every server has listed its sessions"), "the words cons and dump must be in each server's 4lw.commands.whitelist")
 	}
 	return nil
 }

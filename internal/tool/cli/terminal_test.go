@@ -323,7 +323,7 @@ func TestStartFlagsSteerNothing(t *testing.T) {
 		"-auth-file=" + evilWord, "-sasl=" + evilWord, "-client-configuration=" + evilWord, "-r=" + evilWord,
 	} {
 		v := atTerminal(t, nil, flag)
-		text := v.see("hint: zooid cli --help tells the flags")
+		text := v.see("hint: zooid cli --help lists the flags")
 		tame(t, flag, strings.ReplaceAll(text, "\r\n", "\n")) // the terminal's own line ends
 		if err := v.process.Wait(); v.process.ProcessState.ExitCode() != exitUsage {
 			t.Errorf("%q: %v", flag, err)

@@ -34,7 +34,7 @@ func runTop(ctx context.Context, s *shell, a *args) error {
 	}
 	err = f.Run(ctx, s.out, whom)
 	if _, said := errors.AsType[*advice.Error](err); err != nil && ctx.Err() == nil && !said {
-		err = advice.Add(err, "is srvr allowed there, and the server up?")
+		err = advice.Add(err, "check that the server is up and allows srvr")
 	}
 	return err
 }

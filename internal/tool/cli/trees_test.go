@@ -199,7 +199,7 @@ func TestMoveInSteps(t *testing.T) {
 	v.must(t, "setAcl", "-R", "/big", "world:anyone:cdrwa")
 	want, _ := read(t, c, "/big")
 	out := v.must(t, "mv", "/big", "/there")
-	if !strings.Contains(out, "too much for one transaction") {
+	if !strings.Contains(out, "too large for one transaction") {
 		t.Errorf("it was not moved in steps: %s", out)
 	}
 	got, _ := read(t, c, "/there")

@@ -22,7 +22,7 @@ var txnCommands = []string{"create", "set", "delete", "check"}
 
 // checkCommand is check as a part of a transaction; it is not a command by itself.
 var checkCommand = command{name: "check", usage: "[-v version] path", min: 1, max: 2,
-	flags: []flag{{"v", "version", "the data's version; any if left out"}}}
+	flags: []flag{{"v", "version", "the data's version; without it, any"}}}
 
 // runTxn applies several writes, all or none.
 func runTxn(ctx context.Context, s *shell, a *args) error {

@@ -57,12 +57,12 @@ func TestValuesThatCannotBeRead(t *testing.T) {
 		"set /v @/dev/zero":         "has more than 1048575 bytes",
 		"set -b /v @/dev/zero":      "has more than 2097150 bytes",
 		"txn set /v @/dev/zero":     "has more than 1048575 bytes",
-		"set /v -":                  "standard input is where commands come from",
-		"set /v @-":                 "standard input is where commands come from",
-		"txn set /v -":              "standard input is where commands come from",
-		"txn -f -":                  "standard input is where commands come from",
-		"import -format json - /v":  "standard input is where commands come from",
-		"create /w @none":           "behind -- they are data: create -- /w @none",
+		"set /v -":                  "standard input has the commands",
+		"set /v @-":                 "standard input has the commands",
+		"txn set /v -":              "standard input has the commands",
+		"txn -f -":                  "standard input has the commands",
+		"import -format json - /v":  "standard input has the commands",
+		"create /w @none":           "after -- they are data: create -- /w @none",
 		"set /v '@none' ; @none":    "takes at most 3 arguments",
 		"txn set /v x ; set /v @no": "nothing was sent",
 	} {
@@ -108,10 +108,10 @@ func TestValueFromStandardInput(t *testing.T) {
 		{"", []string{"set", "/in", "-"}, 0, "", ""},
 		{"two", []string{"set", "/in", "@-"}, 0, "", "two"},
 		{"three", []string{"set", "--", "/in", "-"}, 0, "", "-"},
-		{"four", []string{"txn", "set", "/in", "-", ";", "set", "/in", "-"}, exitFailed, "was read already", "-"},
+		{"four", []string{"txn", "set", "/in", "-", ";", "set", "/in", "-"}, exitFailed, "was already read", "-"},
 		{"set /in five\n", []string{"txn", "-f", "-"}, 0, "", "five"},
-		{"set /in -\n", []string{"txn", "-f", "-"}, exitFailed, "was read already", "five"},
-		{"set /in -\nset /in six", nil, exitFailed, "standard input is where commands come from", "five"},
+		{"set /in -\n", []string{"txn", "-f", "-"}, exitFailed, "was already read", "five"},
+		{"set /in -\nset /in six", nil, exitFailed, "standard input has the commands", "five"},
 	} {
 		out, errs, code := once(k.input, append([]string{"-server", address}, k.words...)...)
 		if code != k.code || !strings.Contains(out+errs, k.says) {

@@ -84,7 +84,7 @@ func TestHintOfALostQuorum(t *testing.T) {
 		t.Errorf("without an answer: %s", got)
 	}
 	for servers, want := range map[string]string{
-		lost: "and has no quorum", lost + "," + silent: "and has no quorum", full + "," + lost: "and has no quorum",
+		lost: "but has no quorum", lost + "," + silent: "but has no quorum", full + "," + lost: "but has no quorum",
 		full: "it may be full", silent: "add -tls or -tls-ca",
 	} {
 		t.Run(want, func(t *testing.T) {

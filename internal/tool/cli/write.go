@@ -226,11 +226,11 @@ func runDeleteAll(ctx context.Context, s *shell, a *args) error {
 		return err
 	}
 	if batch < 1 || batch > deleteBatchMax {
-		return a.usagef("deleteall -b: want 1 to %d znodes to a transaction, not %d", deleteBatchMax, batch)
+		return a.usagef("deleteall -b: want 1 to %d znodes per transaction, not %d", deleteBatchMax, batch)
 	}
 	root := a.arg(0)
 	if root == "/" {
-		return advice.Errorf("name the children of / one by one", "Failed to delete some node(s) in the subtree! deleteall /: the root can't be deleted, so nothing was")
+		return advice.Errorf("name the children of / one by one", "Failed to delete some node(s) in the subtree! deleteall /: the root can't be deleted, so nothing was deleted")
 	}
 	list, err := s.below(ctx, s.client, root)
 	if err != nil {

@@ -26,7 +26,7 @@ type Head struct {
 	Time   string `json:"time,omitempty" yaml:"time,omitempty"`
 }
 
-var ErrOld = errors.New("its format is that of an older version, " + formatOld + ": nothing tells whether it is whole")
+var ErrOld = errors.New("its format is that of an older version, " + formatOld + ": it has no checksum")
 
 func (h *Head) check(unchecked bool) error {
 	switch {

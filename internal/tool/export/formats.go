@@ -234,9 +234,9 @@ func (y *yamlReader) end() (*endMark, error) {
 		return nil, nil // the file ended without one
 	}
 	if n, err := y.document(); err == nil {
-		return nil, fmt.Errorf("line %d: there is more behind its end mark", n.Line)
+		return nil, fmt.Errorf("line %d: there is more after its end mark", n.Line)
 	} else if !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("behind its end mark: %w", err)
+		return nil, fmt.Errorf("after its end mark: %w", err)
 	}
 	return y.mark, nil
 }
@@ -364,9 +364,9 @@ func (t *tarReader) next() (d Node, err error) {
 func (t *tarReader) end() (*endMark, error) {
 	if t.mark != nil {
 		if entry, err := t.r.Next(); err == nil {
-			return nil, fmt.Errorf("the entry %q stands behind its end mark", entry.Name)
+			return nil, fmt.Errorf("the entry %q stands after its end mark", entry.Name)
 		} else if !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("behind its end mark: %w", err)
+			return nil, fmt.Errorf("after its end mark: %w", err)
 		}
 	}
 	return t.mark, readRest(t.in, func(b byte) bool { return b == 0 })

@@ -33,7 +33,7 @@ func (e *endMark) members() []member {
 func take(members []member, key string) (into any, left []member, err error) {
 	i := slices.IndexFunc(members, func(m member) bool { return m.key == key })
 	if i < 0 {
-		return nil, members, fmt.Errorf("the key %q is unknown here, or stands there twice", key)
+		return nil, members, fmt.Errorf("the key %q is unknown here, or is given twice", key)
 	}
 	return members[i].into, slices.Delete(slices.Clone(members), i, i+1), nil
 }
@@ -154,7 +154,7 @@ func (b *boundedReader) begin() { b.left = recordMax }
 
 func (b *boundedReader) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, fmt.Errorf("a record is larger than %d bytes, which no znode is", recordMax)
+		return 0, fmt.Errorf("a record is larger than %d bytes, the maximum for a znode", recordMax)
 	}
 	n, err := b.r.Read(p[:min(len(p), b.left)])
 	b.left -= n
@@ -167,13 +167,13 @@ func readRest(r io.Reader, blank func(byte) bool) error {
 	for {
 		n, err := r.Read(part)
 		if slices.ContainsFunc(part[:n], func(b byte) bool { return !blank(b) }) {
-			return errors.New("there is more behind its end")
+			return errors.New("there is more after its end")
 		}
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("behind its end: %w", err)
+			return fmt.Errorf("after its end: %w", err)
 		}
 	}
 }

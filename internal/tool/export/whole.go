@@ -101,7 +101,7 @@ func (r *Reader) Znodes() int { return r.sum.znodes }
 func (r *Reader) Next() (n Node, data []byte, err error) {
 	n, data, err = r.next()
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = fmt.Errorf("behind %s%s: %w", znodes(r.sum.znodes), r.lastPath(), err)
+		err = fmt.Errorf("after %s%s: %w", znodes(r.sum.znodes), r.lastPath(), err)
 	}
 	return n, data, err
 }
@@ -164,12 +164,12 @@ func (r *Reader) checkPath(path string) error {
 	switch {
 	case r.last == nil:
 		if path != "/" {
-			return fmt.Errorf("it begins with %q; want /, which is the top", path)
+			return fmt.Errorf("it begins with %q; want /", path)
 		}
 	case slices.Compare(r.last, parts) >= 0:
-		return fmt.Errorf("%q is out of order; want each znode once, behind its parent, siblings sorted by name", path)
+		return fmt.Errorf("%q is out of order; want each znode once, after its parent, siblings sorted by name", path)
 	case len(parts) > len(r.last)+1, !slices.Equal(parts[:len(parts)-1], r.last[:len(parts)-1]):
-		return fmt.Errorf("%q stands there without its parent", path)
+		return fmt.Errorf("%q has no parent before it", path)
 	}
 	r.last = parts
 	return nil

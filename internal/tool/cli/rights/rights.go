@@ -38,7 +38,7 @@ func (c *Client) May(path string, acl []zk.ACL, want zk.Perm) string {
 		}
 	}
 	if word == "unknown" {
-		word = "unknown: a provider may have a rule of its own for whom an entry admits"
+		word = "unknown: a provider may have a rule of its own for matching entries"
 	}
 	switch {
 	case word == "no":
@@ -107,7 +107,7 @@ func Who(id zk.ID) string {
 		return "clients at " + id.ID
 	case "digest":
 		user, _, _ := strings.Cut(id.ID, ":")
-		return "who knows the password of " + user
+		return "whoever knows the password of " + user
 	case "sasl":
 		return "the SASL identity " + id.ID
 	case "x509":
@@ -148,12 +148,12 @@ func Unsure(acl []zk.ACL, want zk.Perm, ids []zk.ID) *zk.ACL {
 // Decides says which entry of an ACL grants a permission, or that none does. The ACL is that of the znode called of.
 func Decides(of string, acl []zk.ACL, want zk.Perm, ids []zk.ID) (by string, allowed bool) {
 	if slices.ContainsFunc(ids, func(id zk.ID) bool { return id.Scheme == "super" }) {
-		return "being a superuser's", true
+		return "a superuser's identity", true
 	}
 	for _, e := range acl {
 		if auth.Permits([]zk.ACL{e}, want, ids) {
 			return fmt.Sprintf("the ACL of %s: %s:%s:%s", of, e.ID.Scheme, e.ID.ID, subtree.PermText(e.Perms)), true
 		}
 	}
-	return "the ACL of " + of + ", no entry of which grants it", false
+	return "the ACL of " + of + ": no entry grants it", false
 }

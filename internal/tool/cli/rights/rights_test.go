@@ -38,7 +38,7 @@ func TestMay(t *testing.T) {
 		{Client{Identities: id("x", "")}, "/pay", nil, zk.PermRead, "no"},
 		{Client{Identities: id("digest", "ann")}, "/pay", zk.DigestACL(zk.PermAll, "ann", "x"), zk.PermWrite, "likely"},
 		{Client{Identities: id("team", "ann")}, "/pay", team, zk.PermWrite,
-			"unknown: a provider may have a rule of its own for whom an entry admits"},
+			"unknown: a provider may have a rule of its own for matching entries"},
 		{Client{Identities: id("team", "a*")}, "/pay", team, zk.PermWrite, "likely"},
 		{Client{Identities: id("team", "ann")}, "/pay", append(open, team...), zk.PermWrite, "yes"},
 		{Client{Identities: id("x509", "CN=ann")}, "/pay",
