@@ -46,7 +46,7 @@ func checkDirs(s *config.Storage, alone bool) error {
 			return runbook.Errorf("ZD-1126", "open the data directory %s: %w", s.DataDir, err)
 		}
 		return runbook.Errorf("ZD-1126", "open the data directory %s: the switch from Apache (try %s, %s, begun %s) hasn't released it, so Apache may serve. "+
-			"To go on, run zooid migrate switch again there; to undo, start Apache's servers and run it with -undo", s.DataDir,
+			"To continue, run zooid migrate switch again there; to undo, start Apache's servers and run it with -undo", s.DataDir,
 			m.Try, m.By, m.At.Format(time.RFC3339))
 	}
 	if err := checkForApache(s.DataDir, s.DataLogDir, alone); err != nil {

@@ -37,7 +37,7 @@ func heal(opt server.Options, failure error, now time.Time) (healed bool, err er
 	defer held.Close()
 	if n, err := storage.Asides(opt.DataDir); err != nil || n >= asidesMax {
 		return false, errors.Join(err,
-			runbook.Errorf("ZD-3404", "this server has set its data aside %d times already, the most it does by itself: find the cause (memory, disk, version, old disks being put back), remove the folders aside-* in %s that are no longer needed, and start it again",
+			runbook.Errorf("ZD-3404", "this server has already set its data aside %d times, the maximum without an operator: find the cause (memory, disk, version, old disks being put back), remove the folders aside-* in %s that are no longer needed, and start it again",
 				n, opt.DataDir))
 	}
 	what := "diverged-"
@@ -50,7 +50,7 @@ func heal(opt server.Options, failure error, now time.Time) (healed bool, err er
 	name := what + now.UTC().Format("20060102T150405.000Z")
 	dropped, err := newensemble.DropFoundingOrder(opt.DataDir) // it was about the data
 	if dropped {
-		opt.Log.Warn("an order to found an ensemble is dropped: this server belongs to one, or joins one", "code", "ZD-3213")
+		opt.Log.Warn("an order to found an ensemble is dropped: this server belongs to an ensemble, or joins one", "code", "ZD-3213")
 	}
 	err = errors.Join(err, newensemble.NoteAside(opt.DataDir, opt.ID, failure.Error(), "aside-"+name, now))
 	if err != nil {
@@ -60,7 +60,7 @@ func heal(opt server.Options, failure error, now time.Time) (healed bool, err er
 		return false, err
 	}
 	if overtaken {
-		opt.Log.Warn("the others have founded an ensemble without this server, and have all that it holds: it sets that aside, and joins them",
+		opt.Log.Warn("the others have founded an ensemble without this server, and have all of its data: it sets its data aside, and joins them",
 			"aside", filepath.Join(opt.DataDir, "aside-"+name), "code", "ZD-3409")
 		return true, nil
 	}

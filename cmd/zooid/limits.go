@@ -15,10 +15,10 @@ const limitsUsage = `usage: zooid limits [FLAG]… list
        zooid limits [FLAG]… set    connection|address|identity|PATH LIMIT=NUMBER…
        zooid limits [FLAG]… delete connection|address|identity|PATH
 
-Shows and sets the limits of what clients may use, for all servers of the ensemble at
-once: for each connection, each client address, each identity that clients prove, and
-below a znode. 0 means no limit. Where nothing is set, each server's configuration
-applies (limits.connection, limits.address, limits.identity, limits.path).
+Shows and sets limits on what clients may use, for all servers of the ensemble at once:
+for each connection, each client address, each identity that clients prove, and each
+subtree. 0 means no limit. Where nothing is set, each server's configuration applies
+(limits.connection, limits.address, limits.identity, limits.path).
 
   connection  requests, bytes (a second), watches, ephemerals
   address     connects (a second), requests, bytes, watches, ephemerals, sessions

@@ -82,12 +82,12 @@ func secretLines(file string) (texts []string, err error) {
 const allowJoinHelp = `usage: zooid allow-join ID zoo.cfg [ADDRESS]
        zooid allow-join ID DIRECTORY [ADDRESS]
 
-Lets server ID, which has lost its data directory and with it the ensemble's secret,
-join again. Run it on the machine of a running server, with that server's zoo.cfg or
-its log directory. For ten minutes, the server that answers at the address of server
-ID may get the secret. If ID is not a member yet, the ensemble has no address of it:
+Lets server ID join again after it has lost its data directory, and with it the
+ensemble's secret. Run it on the machine of a running server, with that server's zoo.cfg
+or its log directory. For ten minutes, the server that answers at the address of server
+ID may get the secret. If ID is not a member yet, the ensemble doesn't know its address:
 give the address of its peer port (zk4:2888). It then follows without a vote until a
-reconfig adds it. Without this command, a server is let in only if its configuration
+reconfig adds it. Without this command, a server is admitted only if its configuration
 has the secret (quorum.secret, quorum.secretFile), if a reconfig has just added it, or
 if it has a member's certificate and no secret is configured.
 `

@@ -9,8 +9,8 @@ const policyUsage = `usage: zooid policy [FLAG]… get
        zooid policy         check FILE
        zooid policy [FLAG]… explain PATH read|write|create|delete|admin [SCHEME:ID…]
 
-Shows, sets and checks the policy: rules on all servers of the ensemble at once that say
-who may do what below a path, in addition to the ACLs there. Each rule is a line:
+Shows, sets and checks the policy of the ensemble: rules that say who may do what below a
+path, in addition to the ACLs there. Each rule is a line:
 
   role  NAME = SCHEME:ID…
   deny  read,write,create,delete,admin,all below PATH [except NAME|SCHEME:ID…]

@@ -381,7 +381,7 @@ func answers(m config.Member, self int64) string {
 // confirmed reports whether the operator has given the old cluster's id.
 func (r *rescue) confirmed(s *newensemble.Survivor) bool {
 	if r.cluster == "" {
-		fmt.Fprintf(r.out, "\nType the old cluster's id (%s) to go on: ", s.ClusterID)
+		fmt.Fprintf(r.out, "\nType the old cluster's id (%s) to continue: ", s.ClusterID)
 		line, _ := bufio.NewReader(io.LimitReader(r.in, 64)).ReadString('\n')
 		r.cluster = strings.TrimSpace(line)
 	}

@@ -20,23 +20,23 @@ const skipEntryHelp = `usage: zooid skip-entry [-yes] [-by NAME] [-entry PLACE] 
        zooid skip-entry [-yes] -withdraw zoo.cfg
        zooid skip-entry -list zoo.cfg
 
-Decides that an ensemble goes on without a log entry that servers can't apply because
-they panic. Run it on the machine of each server, including observers, while the server
-is stopped, with the server's zoo.cfg or its log directory. It shows the report of the
-entry, asks, and stores the decision beside the log, with NAME (the user by default) and
-REASON. Then start all servers. Once all have decided, every server skips the entry;
-until then, no server applies anything after it. The changes of that entry are lost; no
-other write is.
+Decides that an ensemble continues without a log entry that makes servers panic when they
+apply it. Run it on the machine of each server, including observers, while the server is
+stopped, with the server's zoo.cfg or its log directory. It shows the report of the entry,
+asks for confirmation, and stores the decision next to the log, with NAME (the user by
+default) and REASON. Then start all servers. Once all have decided, every server skips the
+entry; until then, no server applies anything after it. The changes of that entry are
+lost; no other write is.
 
-A server that the others' logs name as missing and that doesn't stop at the entry, because
-it never got it, has no report. There -entry names the entry, by the PLACE that this
+A server that never got the entry doesn't stop at it and has no report, but the others'
+logs name the server as missing. On that server, use -entry with the PLACE that this
 command has printed on the others: INDEX:TERM:SHA256.
 
--withdraw takes the decisions back that not all have made. Do so on all servers that have
-decided, while they are stopped, if one server has applied the entry (its log says
-ZD-3411): then start all with the version that runs there, and nothing is lost.
+-withdraw withdraws decisions that not all servers have made. If one server has applied the
+entry (its log says ZD-3411), run it on all servers that have decided, while they are
+stopped. Then start all with the version that runs on that one, and nothing is lost.
 
--yes decides without a question. -list shows the decisions and changes nothing.
+-yes doesn't ask for confirmation. -list shows the decisions and changes nothing.
 `
 
 // runSkipEntry records the decision to skip a log entry.
@@ -59,7 +59,7 @@ func skipEntry(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var named *storage.Skip
 	if *entry != "" {
 		if named = new(storage.Skip); !named.ParsePlace(*entry) {
-			fmt.Fprintf(stderr, "zooid skip-entry: -entry %q isn't INDEX:TERM:SHA256, as this command prints it elsewhere\n",
+			fmt.Fprintf(stderr, "zooid skip-entry: -entry %q isn't INDEX:TERM:SHA256, as this command prints it on the other servers\n",
 				*entry)
 			return 2
 		}

@@ -134,7 +134,7 @@ func TestSkipEntryByPlace(t *testing.T) {
 	}
 	run("", 2, "-withdraw", "-entry", place.Place())
 	run("", 2, "-withdraw", "-list")
-	if text := run("", 0, "-yes", "-withdraw"); !strings.Contains(text, "nothing to take back") {
+	if text := run("", 0, "-yes", "-withdraw"); !strings.Contains(text, "nothing to withdraw") {
 		t.Error(text)
 	}
 	run("no\n", 1, "-why", "it panics", "-entry", place.Place())

@@ -34,8 +34,8 @@ localhost:2181. What clients ask for comes from the admin server
 of zooid cli for TLS and profiles, such as -tls-ca and -profile.
 
 The rates are averages of the last seconds, with more weight on the latest; if there are
-many requests, they come from samples. On a terminal it goes on until Ctrl-C, otherwise
-it shows the rates once. -n sets how often, -i the interval, -k how many of each kind.
+many requests, they come from samples. On a terminal it runs until Ctrl-C, otherwise it
+shows the rates once. -n sets how often, -i the interval, -k how many of each kind.
 Exit codes: 0 shown, 1 the server shows nothing, 2 not reachable or wrong arguments.
 `
 

@@ -56,7 +56,7 @@ func (c *call) permitted(cmd *command) bool {
 			return true
 		}
 		c.admin.log.Warn("a caller of the admin server could not prove who it is", "client", c.req.RemoteAddr,
-			"err", "it has no token, or a former one", "code", "ZD-4010")
+			"err", "it has no token, or an earlier one", "code", "ZD-4010")
 		c.fail(http.StatusUnauthorized, errNotAuthentic)
 		return false
 	}

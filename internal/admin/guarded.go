@@ -74,7 +74,7 @@ func (c *call) snapshot() {
 		step := io.NewSectionReader(snap, at, min(streamStep, size-at))
 		if _, err := io.Copy(c.w, step); err != nil {
 			c.of.AdminMeters().SnapshotsFailed.Inc()
-			c.admin.log.Warn("a snapshot was not sent to its end", "client", c.req.RemoteAddr, "sent", at, "of", size,
+			c.admin.log.Warn("a snapshot was sent only in part", "client", c.req.RemoteAddr, "sent", at, "of", size,
 				"err", err, "code", "ZD-4014")
 			panic(http.ErrAbortHandler) // so that the caller notices that the file is incomplete
 		}

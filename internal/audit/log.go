@@ -179,7 +179,7 @@ func (l *Log) flush() {
 	}
 	l.mu.Unlock()
 	if complains {
-		l.o.Log.Error("lines of the audit log are lost; the server goes on", "lost", lost, "file", l.o.File, "err", err,
+		l.o.Log.Error("lines of the audit log are lost; the server continues", "lost", lost, "file", l.o.File, "err", err,
 			"code", "ZD-2040")
 	}
 }

@@ -17,12 +17,12 @@ func Report(log *slog.Logger, step Step, u *Use, ceiling int64) {
 		log.Error("the tree has few addresses left: writes that make it larger and new watches are refused; delete znodes",
 			append(use, "code", "ZD-2100")...)
 	case step == RefuseCostliest:
-		log.Warn("memory gets short: new sessions of the client address that takes most are refused; "+do,
+		log.Warn("memory is getting short: new sessions of the client address that uses most are refused; "+do,
 			append(use, "address", u.Costliest, "code", "ZD-2101")...)
 	case step == RefuseGrowth:
 		log.Error("memory is short: writes that make the tree larger and new watches are refused; "+do, append(use, "code", "ZD-2102")...)
 	default:
-		log.Error("memory is used up to its limit: new sessions, writes that make the tree larger and new watches are refused; "+
+		log.Error("memory has reached its limit: new sessions, writes that make the tree larger and new watches are refused; "+
 			do, append(use, "code", "ZD-2103")...)
 	}
 }

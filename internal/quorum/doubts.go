@@ -245,7 +245,7 @@ func (d *doubts) judge() {
 			func(id uint64) bool { v, ok := d.votes[id]; return !ok || v == digest })
 		if digest == own {
 			d.settled = d.index
-			d.log.Warn("a majority has this server's state, so this server goes on",
+			d.log.Warn("a majority has this server's state, so this server continues",
 				"entry", d.index, "servers", ids, "others", odd)
 			return
 		}

@@ -105,7 +105,7 @@ func (l *Loop) refuseSnapshot(e Event, err error) {
 		return
 	}
 	if l.ticks >= l.refusedUntil {
-		l.log.Error("a peer's snapshot is refused, and this server goes on as it is, behind the others; if this comes again, upgrade this server if the peer runs a newer version, "+
+		l.log.Error("a peer's snapshot is refused, and this server stays behind the others; if this repeats, upgrade this server if the peer runs a newer version, "+
 			"else make another server lead (restart the peer), and check the peer's disk", "peer", e.From, "err", err)
 		l.refusedUntil = l.ticks + refusedTicks
 	}

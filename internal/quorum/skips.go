@@ -164,7 +164,7 @@ func (s *skips) tooLate(theirs *storage.Skip, peer uint64) {
 		clear(s.warned)
 	}
 	s.warned[theirs.Index] = true
-	s.log.Error("a peer waits for a decision to skip an entry that this server has applied: it can't be skipped here. Stop the servers that have decided, take that back with 'zooid skip-entry -withdraw' on each, and start all with the version that runs here; or run 'zooid skip-entry' here, which tells another way",
+	s.log.Error("a peer waits for a decision to skip an entry that this server has applied: it can't be skipped here. Stop the servers that have decided, run 'zooid skip-entry -withdraw' on each, and start all with the version that runs here; or run 'zooid skip-entry' here, which describes another way",
 		"peer", peer, "index", theirs.Index, "term", theirs.Term)
 }
 
@@ -356,7 +356,7 @@ func (s *skips) withholds(m *pb.Message) bool {
 			s.withheld[to] = max(s.ticks, 1)
 		case since != 0 && s.ticks-since > withheldTicks:
 			s.withheld[to] = 0
-			s.log.Warn("a skipped entry is not sent to a server that doesn't say that it will skip it: upgrade the server if its version is too old; its data stays as it is",
+			s.log.Warn("a skipped entry is not sent to a server that doesn't confirm that it will skip it: upgrade the server if its version is too old; its data stays as it is",
 				"server", to, "index", own.Index)
 		}
 		return true

@@ -74,7 +74,7 @@ func (r *refusedMessages) refuse(l *Loop, from uint64, err error) {
 		return
 	}
 	if lost != nil {
-		l.log.Error("this server has acknowledged log entries that it doesn't have: an older copy of its disk was put back. It can't go on with that: stop it, set its data aside by 'zooid recover -set-aside', and start it; it then joins anew",
+		l.log.Error("this server has acknowledged log entries that it doesn't have: an older copy of its disk was put back. It can't continue with that: stop it, set its data aside by 'zooid recover -set-aside', and start it; it then joins again",
 			"leader", from, "acknowledged", lost.Index, "logEndsAt", lost.Last)
 	} else {
 		l.log.Warn("a peer's raft message was not accepted", "peer", from, "messages", r.count[from], "err", err)

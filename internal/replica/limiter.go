@@ -76,7 +76,7 @@ func (l *limiter) texts() map[limit.Place]string {
 		place, ok := limit.PlaceOf(name)
 		if !ok {
 			l.log.Warn("a limit can't be parsed and is not in force", "znode", limit.Root+"/"+name,
-				"err", "its name is no scope and no path")
+				"err", "its name is neither a scope nor a path")
 			continue
 		}
 		if data, code := l.tree.AppendGetData(nil, limit.Root+"/"+name, asSuper()); code == jute.OK {

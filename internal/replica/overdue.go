@@ -36,7 +36,7 @@ func (r *Replica) EndOverdue(now int64) {
 	slices.SortFunc(overdue, func(a, b *Client) int { return cmp.Compare(a.id, b.id) })
 	for _, c := range overdue {
 		r.meters.overload[overdueEnded].Inc()
-		r.clientLog.Warn("a connection is closed: its oldest request has waited as long as its session may be silent",
+		r.clientLog.Warn("a connection is closed: its oldest request has waited as long as its session's timeout",
 			"client", c.remote,
 			"session", SessionText(c.session), "ms", c.timeout)
 		c.CloseAfter("its oldest request has waited as long as its session may be silent")

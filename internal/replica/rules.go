@@ -152,7 +152,7 @@ func (l *levels) checkRules(now int64) {
 		u.since = max(now, 1)
 	case !u.logged && now-u.since >= unmetPatienceMs:
 		u.logged = true
-		l.log.Warn("not all members have the same rule for the ids of a scheme in ACLs: the rule in force stays; where there is none, ACLs of the scheme are refused. Only the leader knows what the other members have",
+		l.log.Warn("not all members have the same rule for the ids of a scheme in ACLs: the rule in force stays; where there is none, ACLs of the scheme are refused. Only the leader knows the rules of the other members",
 			"waiting", strings.Join(waiting, "; "), "inForce", describeRules(inForce), "leader", l.leader.Leader)
 	}
 }

@@ -167,7 +167,7 @@ func (f *freshness) letLeave(clients []*Client, now int64) {
 	slices.SortFunc(clients, func(a, b *Client) int { return cmp.Compare(a.id, b.id) })
 	f.meters.overload[letGo].Add(int64(len(clients)))
 	if at := f.letGoAt.Swap(now); at == 0 || now-at > letGoLogNs {
-		f.log.Warn("this server can't tell whether its clients' sessions are alive: their connections are closed, so that they find another server. Its disk hangs, it is busy, or it doesn't reach the leader",
+		f.log.Warn("this server doesn't know whether its clients' sessions are alive: their connections are closed, so that they find another server. Its disk hangs, it is busy, or it doesn't reach the leader",
 			"ms", (now-f.at.Load())/1e6, "clients", len(clients))
 	}
 	for _, c := range clients {

@@ -36,7 +36,7 @@ func (a *acceptor) accept(l net.Listener, secure bool) {
 	for nc := range socket.Accepted(l, a.closing, func(err error) {
 		a.clientLog.Error("a client could not be accepted; raise the limit of open files if this persists", "err", err, "code", "ZD-4003")
 	}) {
-		why := "connections begin faster than those of its address may (limits.address)"
+		why := "its address opens connections faster than it may (limits.address)"
 		if a.replica.MayConnect(addressID(nc.RemoteAddr().String())) {
 			why = a.admit(nc)
 		}

@@ -154,7 +154,7 @@ func TestDuplicateIDOnACopyStops(t *testing.T) {
 	if !errors.Is(err, peer.ErrDuplicateID) {
 		t.Fatalf("the duplicate ended with %v", err)
 	}
-	log.says(t, "this server can't go on and stops", opts[victim].PeerListen)
+	log.says(t, "this server can't continue and stops", opts[victim].PeerListen)
 	s.Close()
 	select {
 	case err := <-servers[victim].Failed():
@@ -270,7 +270,7 @@ func TestConfigurationDiffers(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.servers[1] = s
-	log.says(t, "the server lines of the configuration differ from the ensemble's membership, which counts")
+	log.says(t, "the server lines of the configuration differ from the ensemble's membership, which takes effect")
 	writes(t, c.clients[1], "/after")
 	c.stop(2) // 1 and 3 are a majority of what counts
 	writes(t, c.clients[1], "/with-3")
@@ -296,7 +296,7 @@ func TestRemovedServerSaysSo(t *testing.T) {
 	c.openAll(opts)
 	client := connect(t, c.clients[1], 0, nil)
 	c.reconfig(client, 1, 2)
-	log.says(t, "this server is no member of the ensemble: it follows without a vote and serves its clients")
+	log.says(t, "this server isn't a member of the ensemble: it follows without a vote and serves its clients")
 	writes(t, c.clients[3], "/after")
 }
 

@@ -187,7 +187,7 @@ func (c *clientPorts) move(addr string, secure bool) error {
 		return err
 	}
 	c.replace(old, l)
-	c.log.Info("clients are accepted at another address, as the membership says; connections go on",
+	c.log.Info("clients are accepted at another address, as the membership says; connections continue",
 		"address", l.Addr().String(), "before", old.Addr().String())
 	return nil
 }

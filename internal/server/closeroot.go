@@ -44,7 +44,7 @@ func (r rootACL) close() {
 			r.log.Info("znodes that anybody could change are the superusers' now (security.profile=strict)", "znodes", open)
 		case !failed:
 			failed = true
-			r.log.Warn("znodes that anybody may change can't be closed yet; it is tried again", "znodes", open, "err", err, "code", "ZD-1232")
+			r.log.Warn("znodes that anybody may change can't be closed yet; it will be tried again", "znodes", open, "err", err, "code", "ZD-1232")
 		}
 	}
 }

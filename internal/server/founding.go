@@ -82,7 +82,7 @@ func (s *start) discover(holds quorum.Holding) (quorum.Beginning, error) {
 	}
 	heard, err := quorum.DecodeHeard(kept)
 	if err != nil {
-		return quorum.Beginning{}, runbook.Errorf("ZD-1117", "read which servers had data from %s/%s.kept: %w; make sure that none of the other servers has data, those that are down included; then remove the file, and start this server again",
+		return quorum.Beginning{}, runbook.Errorf("ZD-1117", "read which servers had data from %s/%s.kept: %w; make sure that none of the other servers has data, including those that are down; then remove the file, and start this server again",
 			s.opt.LogDir, quorum.HeardName, err)
 	}
 	b, err := peer.Discover(ctx, peer.Discovery{
@@ -131,7 +131,7 @@ func (s *start) ordered(cluster uint64) error {
 func (s *start) dropOrder() error {
 	dropped, err := newensemble.DropFoundingOrder(s.opt.DataDir)
 	if dropped {
-		s.log.Warn("an order to found an ensemble is dropped: this server belongs to one, or joins one", "code", "ZD-3213")
+		s.log.Warn("an order to found an ensemble is dropped: this server belongs to an ensemble, or joins one", "code", "ZD-3213")
 	}
 	return err
 }

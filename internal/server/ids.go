@@ -24,10 +24,10 @@ func checkIDs(members []Member) error {
 		other, taken := seen[low]
 		switch {
 		case low == idByteReserved:
-			return runbook.Errorf("ZD-1101", "server id %d can't be used: ids of its sessions would look like times to live; take an id from 0 to 254",
+			return runbook.Errorf("ZD-1101", "server id %d can't be used: ids of its sessions would look like times to live; use an id from 0 to 254",
 				serverid.MyID(m.ID))
 		case taken:
-			return runbook.Errorf("ZD-1101", "servers %d and %d can't be in one ensemble: ids of their sessions would begin alike; take ids from 0 to 254",
+			return runbook.Errorf("ZD-1101", "servers %d and %d can't be in one ensemble: ids of their sessions would begin with the same byte; use ids from 0 to 254",
 				serverid.MyID(other), serverid.MyID(m.ID))
 		}
 		seen[low] = m.ID

@@ -61,7 +61,7 @@ func (m *memberPorts) listenAsNamed() (done bool) {
 		}
 		if done = false; m.told[what] != err.Error() {
 			m.told[what] = err.Error()
-			m.log.Warn("the membership names an address where this server can't listen; it goes on with the one it has, and tries again",
+			m.log.Warn("the membership names an address where this server can't listen; it keeps the one it has, and tries again",
 				"for", what, "address", address, "err", err, "code", "ZD-3207")
 		}
 	}

@@ -78,11 +78,11 @@ func (m *membershipFile) compare(text string, start bool) {
 		return a.ID == b.ID && a.Observer == b.Observer && (listens || slices.Equal(a.Addrs, b.Addrs))
 	}
 	if !slices.ContainsFunc(now, func(other Member) bool { return other.ID == m.opt.ID }) {
-		m.log.Warn("this server is no member of the ensemble: it follows without a vote and serves its clients; add it by reconfig, or stop it",
+		m.log.Warn("this server isn't a member of the ensemble: it follows without a vote and serves its clients; add it by reconfig, or stop it",
 			"server", m.opt.ID, "membership", oneLine(text), "code", "ZD-3201")
 	}
 	if start && !slices.EqualFunc(now, m.opt.Members, same) {
-		m.log.Warn("the server lines of the configuration differ from the ensemble's membership, which counts; change it by reconfig",
+		m.log.Warn("the server lines of the configuration differ from the ensemble's membership, which takes effect; change it by reconfig",
 			"membership", oneLine(text), "code", "ZD-3202")
 	}
 }
@@ -109,7 +109,7 @@ func dirsOf(opt Options) string {
 // joined removes the note that this server is joining. If that fails, the server merely stays cautious.
 func (e *engine) joined() {
 	if err := peer.RemoveNote(e.opt.LogDir, e.opt.DataDir); err != nil {
-		e.log.Warn("this server has joined but can't remove the note that it is joining; remove it by hand", "err", err, "code", "ZD-3203")
+		e.log.Warn("this server has joined but can't remove the note that it is joining; remove the note's file", "err", err, "code", "ZD-3203")
 	}
 }
 
@@ -182,7 +182,7 @@ func (r reconfigs) vet(body []byte) jute.Code {
 	ctx, cancel := context.WithTimeout(context.Background(), reachTimeout)
 	defer cancel()
 	if n := r.peer.Reachable(ctx, voters); n <= len(voters)/2 {
-		r.log.Warn("a reconfig was refused: too few of the voters it asks for answer", "answer", n, "voters", len(voters), "code", "ZD-3206")
+		r.log.Warn("a reconfig was refused: too few of the voters that it names answer", "answer", n, "voters", len(voters), "code", "ZD-3206")
 		return jute.ErrNewConfigNoQuorum
 	}
 	return jute.OK

@@ -62,7 +62,7 @@ func Open(opt Options) (*Server, error) {
 		return nil, fmt.Errorf("start server %d: %w", opt.ID, err)
 	}
 	if opt.MaxFrame > MaxFrameMax {
-		return nil, runbook.Errorf("ZD-1102", "open a server that takes requests of %d bytes (jute.maxbuffer): the most is %d",
+		return nil, runbook.Errorf("ZD-1102", "open a server that accepts requests of %d bytes (jute.maxbuffer): the maximum is %d",
 			opt.MaxFrame, MaxFrameMax)
 	}
 	registry, err := auth.New(opt.Auth)

@@ -118,7 +118,7 @@ func (s *diskSpace) look(before spaceSeen) spaceSeen {
 	if err != nil {
 		seen.level, seen.low, seen.short, seen.fault = before.level, before.low, before.short, err.Error()
 		if seen.fault != before.fault {
-			s.log.Error("the free space can't be told; clients' writes go on as before", "err", err, "code", "ZD-2020")
+			s.log.Error("the free space can't be determined; clients' writes are still accepted", "err", err, "code", "ZD-2020")
 		}
 		return s.transferLeadership(before, seen)
 	}
@@ -153,14 +153,14 @@ func (s *diskSpace) reportWait(waits bool) {
 		s.log.Info("the log has room again and is written")
 		return
 	}
-	s.log.Error("no room is left for the log, not even in its reserve: nothing enters it until there is room; make some, nothing needs to be restarted",
+	s.log.Error("no room is left for the log, not even in its reserve: nothing is appended until there is room; make some, nothing needs to be restarted",
 		"dataLogDir", s.opt.LogDir, "code", "ZD-2023")
 }
 
 // reportCopying warns of a file system where the reserve doesn't help.
 func reportCopying(opt Options) {
 	if kind := storage.CopiesOnWrite(opt.LogDir); kind != "" {
-		opt.Log.Warn("the log is on a file system that copies what is overwritten: when it is full, sessions can't begin or end; put the log on ext4, XFS or btrfs, or reserve space for it",
+		opt.Log.Warn("the log is on a file system that copies blocks on overwrite: when it is full, sessions can't begin or end; put the log on ext4, XFS or btrfs, or reserve space for it",
 			"dataLogDir", opt.LogDir, "fileSystem", kind, "code", "ZD-2025")
 	}
 }
@@ -181,15 +181,15 @@ func (s *diskSpace) report(before storage.SpaceLevel, now storage.SpaceState) {
 	}
 	switch {
 	case now.Level == storage.SpaceRefuse && now.Denied:
-		s.log.Error("the file system shows room, but gives this server none for the log's next file, as when a quota is used up: this server refuses its clients' writes until there is room; raise the quota or make room; reads go on, and nothing needs to be restarted",
+		s.log.Error("the file system reports free space, but this server can't create the log's next file, as when a quota is used up: this server refuses its clients' writes until there is room; raise the quota or make room; reads continue, and nothing needs to be restarted",
 			append(where, "code", "ZD-2024")...)
 	case now.Level == storage.SpaceRefuse:
-		s.log.Error("the disk is nearly full: this server refuses its clients' writes until there is room; make some, or enlarge the file system; reads go on, and nothing needs to be restarted",
+		s.log.Error("the disk is nearly full: this server refuses its clients' writes until there is room; make some, or enlarge the file system; reads continue, and nothing needs to be restarted",
 			append(where, "code", "ZD-2021")...)
 	case before == storage.SpaceRefuse:
 		s.log.Info("there is room on the disk again: clients' writes are accepted", where...)
 	case now.Level == storage.SpaceWarn:
-		s.log.Warn("the disk fills up; this server refuses its clients' writes once less than 1 GiB is free, or a tenth of a small disk, or hardly a file can be created",
+		s.log.Warn("the disk fills up; this server refuses its clients' writes once less than 1 GiB is free, or a tenth of a small disk, or almost no files can be created",
 			append(where, "code", "ZD-2022")...)
 	}
 }

@@ -51,7 +51,7 @@ func (s *stalls) stands() string {
 		return fmt.Sprintf("a write of its log has been under way for %v: the disk hangs", d.Round(time.Second))
 	}
 	if d := s.peer.SinceTurn(); d > readyStallMax {
-		return fmt.Sprintf("its loop has not turned for %v", d.Round(time.Second))
+		return fmt.Sprintf("its main loop has been stuck for %v", d.Round(time.Second))
 	}
 	return ""
 }
@@ -65,10 +65,10 @@ func (s *stalls) watch() {
 		hangs := snapshot.look(s.dir.SnapshotWritingFor(), s.now())
 		switch {
 		case hangs && !told:
-			s.log.Error("the disk hangs in the work on a snapshot: the server goes on, but until a snapshot is written, its log grows; see the disk's state",
+			s.log.Error("the disk hangs while a snapshot is written: the server continues, but its log grows until a snapshot is written; check the disk's state",
 				"under way", s.dir.SnapshotWritingFor().Round(time.Second), "code", "ZD-2032")
 		case told && !hangs:
-			s.log.Info("the disk goes on with the snapshot")
+			s.log.Info("the disk works again, and the snapshot continues")
 		}
 		told = hangs
 		s.replica.LetOutdatedGo(s.now())
@@ -115,10 +115,10 @@ func (f *failures) fail(err error) {
 		f.log.Error("the disk of the transaction log hangs; this server stops, so that its clients and its supervisor can act",
 			"err", err, "code", "ZD-2005")
 	} else if broken := (*storage.FatalError)(nil); errors.As(err, &broken) {
-		f.log.Error("the transaction log can't be written; this server stops, and finds out at its next start what is on the disk",
+		f.log.Error("the transaction log can't be written; this server stops, and its next start reads what is on the disk",
 			"err", err, "code", "ZD-2001")
 	} else {
-		f.log.Error("this server can't go on and stops", "err", err, "code", "ZD-2003")
+		f.log.Error("this server can't continue and stops", "err", err, "code", "ZD-2003")
 	}
 	select {
 	case f.fatal <- err:

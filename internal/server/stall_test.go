@@ -49,7 +49,7 @@ func TestHungLoop(t *testing.T) {
 	var hung int
 	eventually(t, "a server says that its loop hangs", func() bool {
 		hung = slices.IndexFunc(servers, func(s *Server) bool {
-			return strings.HasPrefix(s.Stalled(), "its loop has not turned for")
+			return strings.HasPrefix(s.Stalled(), "its main loop has been stuck for")
 		})
 		return hung >= 0
 	})

@@ -247,15 +247,15 @@ func (s *start) reportRecovery(r storage.Recovery) {
 			"file", r.Torn.File, "offset", r.Torn.Offset)
 	}
 	for _, err := range r.DamagedSnapshots {
-		s.log.Error("a damaged snapshot was passed over for an older one; check the disk", "err", err)
+		s.log.Error("a damaged snapshot was skipped, and an older one is used; check the disk", "err", err)
 	}
 	if r.NewDataDir {
-		s.log.Warn("the data directory was new or empty and the log was not; the log has everything, and this server goes on. "+
+		s.log.Warn("the data directory was new or empty and the log was not; the log has everything, and this server continues. "+
 			"If the data directory's file system is not mounted, stop this server and mount it", "dataDir", s.opt.DataDir,
 			"dataLogDir", s.opt.LogDir)
 	}
 	if r.IdentityMissing {
-		s.log.Warn("IDENTITY is missing; it is written again from what the log says. If nobody removed it, check the file system",
+		s.log.Warn("the file IDENTITY is missing; it is written again from the log. If nobody removed it, check the file system",
 			"directory", s.opt.LogDir)
 	}
 	if r.Undone {

@@ -70,7 +70,7 @@ func notYetNamed(addr string, err error) bool {
 // LogWaiting returns a function for Binder.Waiting that logs a warning.
 func LogWaiting(log *slog.Logger) func(addr string, err error) {
 	return func(addr string, err error) {
-		log.Warn("the name of an address to listen at isn't known yet, or is that of another machine; the server asks again every second",
+		log.Warn("the name of a listening address doesn't resolve yet, or is that of another machine; the server tries again every second",
 			"address", addr, "err", err, "code", "ZD-1150")
 	}
 }

@@ -25,7 +25,7 @@ var ErrNoAnswer = errors.New("it closed the connection without an answer")
 const ClientsFile = "clients.told"
 
 // SameIDAdvice is the advice of zooid status and doctor to an operator of two servers with the same id.
-const SameIDAdvice = "find out which of the two is the right one, usually the one that is let in, and stop the other one; if its number was typed twice, give it an id of its own and an empty data directory; if its disk is a copy of the first one's, remove the copy, or stop the first one before it is started again"
+const SameIDAdvice = "find out which of the two is the right one, usually the one that is admitted, and stop the other one; if its number was typed twice, give it an id of its own and an empty data directory; if its disk is a copy of the first one's, remove the copy, or stop the first one before it is started again"
 
 // Word sends a four-letter word to a server and returns the reply. A reply that is empty or longer than bytesMax is an
 // error, which Word returns together with the bytes received. ctx bounds the whole call, including connecting. A nil

@@ -82,7 +82,7 @@ var directoryOpened = regexp.MustCompile(`sync directory .*: open /`)
 const full = "the disk is nearly full"
 
 // none is what it says of a file system that shows room and gives none.
-const none = "gives this server none for the log's next file"
+const none = "this server can't create the log's next file"
 
 // An injection makes system calls of a running server fail.
 type injection struct {

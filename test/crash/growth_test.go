@@ -53,7 +53,7 @@ func TestGrowsByCorrectedLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	startThem(t, e.Servers[1:]...)
-	first.awaitLog(t, "isn't let in: no empty server with its id answers")
+	first.awaitLog(t, "isn't admitted: no empty server with its id answers")
 	first.Stop()
 	if err := os.WriteFile(first.config(), lines, 0o600); err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestOperatorSeesTheMembership(t *testing.T) {
 		t.Fatal(err)
 	}
 	first.says(t, []string{
-		"1 of 1 voters serve", "lineage " + first.cluster(t), "it has no vote: the others go on without it",
+		"1 of 1 voters serve", "lineage " + first.cluster(t), "it has no vote: the others continue without it",
 	}, "status", all)
 	first.says(t, []string{"server 2 is named as a voter, but its vote doesn't count: the votes of 1 do"},
 		"doctor", "-no-disk", first.config())

@@ -289,7 +289,7 @@ func (b *breakdown) mended(program string) {
 func (b *breakdown) withdraw(s *Server) {
 	b.t.Helper()
 	text := s.zooid(b.t, "skip-entry", "-yes", "-withdraw", s.config())
-	if !strings.Contains(text, "isn't to be skipped here") {
+	if !strings.Contains(text, "is no longer skipped here") {
 		b.t.Fatal(text)
 	}
 }

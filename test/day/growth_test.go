@@ -62,7 +62,7 @@ func TestGrowthFromOne(t *testing.T) {
 		step{do: "cp three/1/zoo.cfg three/1/secret 1 && cp three/1/data/myid 1/data && cp -r three/2 three/3 ."},
 		serve("1"),
 		step{do: "zooid status 1/zoo.cfg", code: 2, until: true, most: 14,
-			says: []string{"server 2 isn't running", "server 3 isn't running", "start what doesn't run"}},
+			says: []string{"server 2 isn't running", "server 3 isn't running", "start the servers that don't run"}},
 		serve("2"), serve("3"),
 		step{do: "zooid status 1/zoo.cfg", until: true, most: 8, says: []string{"3 of 3 voters serve"}},
 		step{do: "zooid cli -server 127.0.0.1:2183 get /mine", until: true, most: 1, says: []string{"data"}},

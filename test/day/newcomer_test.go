@@ -14,7 +14,7 @@ func TestNewcomer(t *testing.T) {
 		step{do: "zooid cli -timeout 1000 ls /", code: 3, most: 2,
 			says: []string{"connection refused", "is a server running there?"}},
 		step{do: "zooid status", code: 2, most: 8,
-			says: []string{"one server, which doesn't serve", "start what doesn't run"}},
+			says: []string{"one server, which doesn't serve", "start the servers that don't run"}},
 		step{do: "zooid", code: 2, most: 45, says: []string{"usage: zooid COMMAND", "zooid COMMAND -h tells more"}},
 		step{do: "zooid server nosuch.cfg", code: 2, most: 1,
 			says: []string{"nosuch.cfg", "no such file", "ZD-1001"}},

@@ -44,7 +44,7 @@ func TestOperator(t *testing.T) {
 		// A server is killed and comes back.
 		step{do: "kill -9 2", most: 0},
 		step{do: "zooid status 1/zoo.cfg", until: true, code: 1, most: 12,
-			says: []string{"degraded: server", "2 of 3 voters serve", "no answer", "start what doesn't run"}},
+			says: []string{"degraded: server", "2 of 3 voters serve", "no answer", "start the servers that don't run"}},
 		step{do: "zooid health 2/zoo.cfg", code: 2, most: 2,
 			says: []string{"is the server running? zooid doctor 2/zoo.cfg examines it"}},
 		step{do: "zooid doctor -no-disk 2/zoo.cfg", most: 20, says: []string{"(stopped): 0 faults"}},

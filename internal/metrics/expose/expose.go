@@ -187,7 +187,7 @@ func own(next http.Handler, hosts []string, log *slog.Logger) http.Handler {
 			return
 		}
 		told.Do(func() {
-			log.Warn("the metrics were asked for by a name that isn't known to be this server's: it is refused",
+			log.Warn("the metrics were requested under a name that isn't known to be this server's; the request is refused",
 				"host", r.Host, "client", r.RemoteAddr, "code", "ZD-4031")
 		})
 		http.Error(w, fmt.Sprintf("this server isn't called %.100q; ask it by its address, by a name of a server line or of admin.hostNames, or over TLS",

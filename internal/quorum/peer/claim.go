@@ -129,7 +129,7 @@ func (t *transport) watchOvertaken(members []quorum.Member, found func(error)) {
 				rounds[m.ID] = 0
 			}
 			if rounds[m.ID] >= rivalRounds && t.logRate.Due(fmt.Sprintf("rival %d", m.ID), time.Now()) {
-				t.log.Warn("another server has founded an ensemble too, and neither has a leader: a server that hasn't begun yet may decide it, so start all of them. If it goes on, stop both, run 'zooid recover -set-aside' on each and 'zooid found' on one of them, and start both",
+				t.log.Warn("another server has founded an ensemble too, and neither has a leader: a server that hasn't begun yet may decide it, so start all of them. If this continues, stop both, run 'zooid recover -set-aside' on each and 'zooid found' on one of them, and start both",
 					"server", m.ID, "cluster", fmt.Sprintf("%016x", a.Cluster), "own", fmt.Sprintf("%016x", t.founding.Lineage))
 			}
 		}

@@ -332,7 +332,7 @@ func (t *transport) letIn(raw net.Conn, a arrival) {
 	}
 	secret := t.keys.Secrets()[0]
 	if err := writeAnswer(a.Conn, adoptWord+string(secret[:])); err == nil {
-		t.log.Warn("a server is let in: it now has the ensemble's secret", "server", id, "from", raw.RemoteAddr().String())
+		t.log.Warn("a server is admitted: it now has the ensemble's secret", "server", id, "from", raw.RemoteAddr().String())
 		handshake.Linger(raw)
 	}
 }

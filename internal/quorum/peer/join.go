@@ -389,7 +389,7 @@ func (t *transport) notThere(id uint64) {
 	r.mu.Lock()
 	addrs := strings.Join(r.addrs, ", ")
 	r.mu.Unlock()
-	t.log.Warn("a server asks to join and isn't let in: no empty server with its id answers at the address that the ensemble has for it. If that address is wrong, correct it by reconfig; if this server is alone, correct the server lines in its zoo.cfg and start it again",
+	t.log.Warn("a server asks to join and isn't admitted: no empty server with its id answers at its address in the membership. If that address is wrong, correct it by reconfig; if this server is alone, correct the server lines in its zoo.cfg and start it again",
 		"server", id, "address", addrs)
 }
 

@@ -48,7 +48,7 @@ func (e *examination) store(prefix string, t *config.TLS, hosts []string) {
 		if err != nil {
 			e.fault("put it there (zooid init -tls and zooid cert write ca/crl.pem), or correct "+prefix+"crlFile", "%v", err)
 		} else if !end.IsZero() && end.Before(e.world.Now()) {
-			e.fault("put the issuer's current list there; a server reads it again by itself",
+			e.fault("put the issuer's current list there; the server rereads it automatically",
 				"%s: the revocation list of %s is out of date since %s, so that servers refuse the issuer's certificates",
 				t.CRLFile, issuer, end.Format(time.RFC3339))
 		}
@@ -68,7 +68,7 @@ func (e *examination) store(prefix string, t *config.TLS, hosts []string) {
 		e.fault("put it there, or correct "+prefix+"keyStore.*", "%v", err)
 		return
 	}
-	const renew = "issue a new one (zooid cert renew), and put it into the key store; a server reads it again by itself"
+	const renew = "issue a new one (zooid cert renew), and put it into the key store; the server rereads it automatically"
 	now := e.world.Now()
 	for _, cert := range certs {
 		leaf := cert.Leaf
@@ -78,7 +78,7 @@ func (e *examination) store(prefix string, t *config.TLS, hosts []string) {
 			e.fault(renew, "%s: the certificate of %s expired on %s", t.Keys.Location, name,
 				leaf.NotAfter.Format(time.DateOnly))
 		case now.Before(leaf.NotBefore):
-			e.fault("set the clock right, or wait", "%s: the certificate of %s isn't valid before %s", t.Keys.Location, name,
+			e.fault("correct the clock, or wait", "%s: the certificate of %s isn't valid before %s", t.Keys.Location, name,
 				leaf.NotBefore.Format(time.RFC3339))
 		case left < renewBefore:
 			e.warn(renew, "%s: the certificate of %s expires on %s, in %d days", t.Keys.Location, name,

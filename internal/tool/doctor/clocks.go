@@ -33,7 +33,7 @@ func (c *Clock) atLeast() time.Duration {
 // String returns a line for people.
 func (c *Clock) String() string {
 	if c.Why != "" {
-		return fmt.Sprintf("server %d: not known, %s", c.Server, c.Why)
+		return fmt.Sprintf("server %d: unknown, %s", c.Server, c.Why)
 	}
 	return fmt.Sprintf("server %d: %+d ms, give or take %d ms", c.Server, c.OffsetMs, c.UncertainMs)
 }
@@ -49,7 +49,7 @@ func clockOf(id int64, a *answers) Clock {
 	case len(a.mntr) == 0:
 		c.Why = "it doesn't answer the command mntr (4lw.commands.whitelist), or doesn't serve yet"
 	case !told || err != nil:
-		c.Why = "its version doesn't tell"
+		c.Why = "its version doesn't report it"
 	default:
 		half := a.after.Sub(a.before) / 2
 		c.OffsetMs = theirs - a.before.Add(half).UnixMilli()

@@ -14,20 +14,20 @@ import (
 
 const help = `usage: zooid doctor [-json] [-strict] [-no-disk] [TLS flags] zoo.cfg
 
-Examines a server: its configuration, directories, secrets and certificates, the machine it
-is on, and the other servers of its ensemble. Run it on the server's machine as the server's
-user, before the first start and whenever something seems wrong; a running server isn't
-disturbed, but for a few small writes that measure its disk (-no-disk leaves them out).
-The data of a stopped server is read as the server would read it, which takes as long.
+Examines a server: its configuration, directories, secrets and certificates, its machine,
+and the other servers of its ensemble. Run it on the server's machine as the server's user,
+before the first start and whenever something seems wrong. It doesn't disturb a running
+server, except by a few small writes that measure its disk (-no-disk leaves them out). It
+reads the data of a stopped server as a start does, which takes as long.
 
   fault    the server doesn't start, loses data, or is open to others
-  warning  it works, and will hurt one day
+  warning  the server works, but the cause can become a fault
 
-Other servers that take TLS alone are asked with the key and trust stores that the file
-names, or with the flags of zooid cli, such as -tls-ca, -tls-cert and -profile.
+For other servers that accept only TLS, it uses the key and trust stores that the file names,
+or the flags of zooid cli, such as -tls-ca, -tls-cert and -profile.
 
-Each comes with what to do. -json prints them as one JSON object. -strict takes warnings
-for faults.
+Each fault and warning says what to do. -json prints them as one JSON object. -strict treats
+warnings as faults.
 
 exit code: 0 no fault; 1 a fault was found; 2 wrong arguments
 `

@@ -403,7 +403,7 @@ func TestPlanted(t *testing.T) {
 				s.world.Running = func(...string) bool { return true }
 				s.turns("127.0.0.1:2181", 4100, 20)
 			}},
-		{"a server that stands", false, "hangs", Fault, "server 2: its loop has not turned for 9s",
+		{"a server that stands", false, "hangs", Fault, "server 2: its main loop has been stuck for 9s",
 			func(s *subject) { s.turns("h2:2181", 0, 9000) }},
 		{"a snapshot that hangs", false, "hangs", Fault,
 			"server 2: one operation of the disk for a snapshot has been under way for 21s",
@@ -618,7 +618,7 @@ func TestClocks(t *testing.T) {
 	}
 	var text strings.Builder
 	if err := r.print(&text); err != nil || !strings.Contains(text.String(), "server 2: -") ||
-		!strings.Contains(text.String(), "server 5: not known, it doesn't answer\n") {
+		!strings.Contains(text.String(), "server 5: unknown, it doesn't answer\n") {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 }

@@ -55,7 +55,7 @@ func (e *examination) directories() {
 		if e.world.UID != 0 && owner >= 0 && owner != e.world.UID {
 			e.denied(e.world.UID, "%s belongs to user %d, not to this one, %d", dir, owner, e.world.UID)
 		} else if name := othersFile(dir, owner); name != "" {
-			e.denied(owner, "%s belongs to another user than its directory, user %d, and nobody else may open it", name, owner)
+			e.denied(owner, "%s belongs to another user than its directory, user %d, and only that user may open it", name, owner)
 		}
 		if mode := st.Mode().Perm(); mode&0o022 != 0 {
 			e.fault("chmod 0700 "+dir, "%s: others may write to it (mode %04o), so they can replace the data and the ensemble's secret",

@@ -32,7 +32,7 @@ func (t *Turning) String() string {
 	if t.FsyncInFlightMs > 0 {
 		writing = fmt.Sprintf("a write of its log has been under way for %d ms", t.FsyncInFlightMs)
 	}
-	return fmt.Sprintf("%s: %s; its loop turned %d ms ago", t.name(), writing, t.LastTurnMs)
+	return fmt.Sprintf("%s: %s; its main loop last ran %d ms ago", t.name(), writing, t.LastTurnMs)
 }
 
 // aloneID stands for the id of a standalone server. It isn't 0, since an ensemble may have a server 0.
@@ -77,8 +77,8 @@ func (e *examination) hangs() {
 				t.name(), under)
 		}
 		if stood := time.Duration(turned) * time.Millisecond; stood > hangFault {
-			e.fault("find out what keeps the process from running: swapping, a paused virtual processor, SIGSTOP",
-				"%s: its loop has not turned for %v: it can't do its work", t.name(), stood)
+			e.fault("find out what stops the process: swapping, a paused virtual processor, SIGSTOP",
+				"%s: its main loop has been stuck for %v: it can't do its work", t.name(), stood)
 		}
 	}
 }

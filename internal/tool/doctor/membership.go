@@ -76,9 +76,9 @@ func (e *examination) membership() {
 // clients without the server lines.
 func (e *examination) beginnings() {
 	for _, id := range e.asked() {
-		who, do := fmt.Sprintf("server %d", id), "do what it says; its log has the same"
+		who, do := fmt.Sprintf("server %d", id), "follow its message; its log has the same one"
 		if id == e.cfg.Quorum.MyID {
-			who, do = "this server", "do what it says; "+e.cfg.LetIn()
+			who, do = "this server", "follow its message; "+e.cfg.LetIn()
 		}
 		a := e.told[id]
 		if waits := a.mntr["zk_zooid_waits_for"]; waits != "" {
@@ -171,7 +171,7 @@ func (e *examination) votes() {
 	}
 	for _, id := range e.asked() {
 		if rules := e.told[id].mntr["zk_zooid_rules_waiting"]; rules != "" && rules != "none" {
-			e.warn("run the same program with the same authProvider lines on all servers, and start those that are down or remove them by reconfig; the leader knows what each has",
+			e.warn("run the same program with the same authProvider lines on all servers, and start those that are down or remove them by reconfig; the leader shows the rule of each",
 				"ACLs of a scheme wait until all servers have the same rule for it (ZD-3140); server %d says %.500q", id, rules)
 		}
 	}
@@ -212,7 +212,7 @@ func (e *examination) votes() {
 			continue // membership says it
 		}
 		if !slices.Contains(votes, id) && !slices.Contains(staged, id) {
-			e.warn("if it runs, wait until it has caught up; if its data is lost, or belongs to a former ensemble, start it with an empty data directory: it joins; if it is gone for good, remove it with zooid cli reconfig -remove",
+			e.warn("if it runs, wait until it has caught up; if its data is lost, or belongs to a former ensemble, start it with an empty data directory: it joins; if it is gone permanently, remove it with zooid cli reconfig -remove",
 				"server %d is named as a voter, but its vote doesn't count: the votes of %s do", id, text(votes))
 		}
 	}

@@ -71,7 +71,7 @@ func TestMembership(t *testing.T) {
 		},
 		"belongs to none": {
 			"zk_zooid_waits_for\tserver 3 held data\n", "", true,
-			"server 2 belongs to no ensemble yet, and waits: server 3 held data", "do what it says; its log has the same",
+			"server 2 belongs to no ensemble yet, and waits: server 3 held data", "follow its message; its log has the same one",
 		},
 		"standalone": {
 			"", "Zookeeper version: 3.9.5-x, built on 2026-01-01\nMode: standalone\nNode count: 7\n", true,
@@ -138,7 +138,7 @@ func TestWaitingServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(b.String(), "(running, without an ensemble): 1 fault,") ||
-		!strings.Contains(b.String(), "do: do what it says; if the others serve without it, run 'zooid allow-join 1") {
+		!strings.Contains(b.String(), "do: follow its message; if the others serve without it, run 'zooid allow-join 1") {
 		t.Errorf("the examination of a server that waits:\n%s", b.String())
 	}
 }

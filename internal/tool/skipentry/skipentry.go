@@ -71,7 +71,7 @@ func (d *Decision) Decide() error {
 				skip.Index)
 			return nil
 		case old.SamePlace(&skip):
-			fmt.Fprintf(d.Out, "this server has already decided to skip entry %d, and waits for the others. Make the same decision on every other server of the ensemble, including observers (SHA-256 %v), and start all: they go on once all have decided\n",
+			fmt.Fprintf(d.Out, "this server has already decided to skip entry %d, and waits for the others. Make the same decision on every other server of the ensemble, including observers (SHA-256 %v), and start all: they continue once all have decided\n",
 				skip.Index, skip.Hash)
 			return nil
 		case old.Index == skip.Index:
@@ -80,14 +80,14 @@ func (d *Decision) Decide() error {
 		}
 	}
 	d.show(r)
-	if !d.Yes && !d.asked(fmt.Sprintf("This entry's change is lost for good once all servers have decided. Skip entry %d?",
+	if !d.Yes && !d.asked(fmt.Sprintf("This entry's change is lost permanently once all servers have decided. Skip entry %d?",
 		skip.Index)) {
 		return errors.New("nothing was decided")
 	}
 	if err := storage.WriteSkip(storage.OS{}, d.LogDir, skip); err != nil {
 		return err
 	}
-	fmt.Fprintf(d.Out, "entry %d of term %d is to be skipped here. Make the same decision on every other server of the ensemble, including observers (SHA-256 %v), and start all: they go on once all have decided. Where there is no report: -entry %s\n",
+	fmt.Fprintf(d.Out, "entry %d of term %d is to be skipped here. Make the same decision on every other server of the ensemble, including observers (SHA-256 %v), and start all: they continue once all have decided. Where there is no report: -entry %s\n",
 		skip.Index, skip.Term, skip.Hash, skip.Place())
 	return nil
 }
@@ -129,7 +129,7 @@ func (d *Decision) Withdraw() error {
 	}
 	skips = slices.DeleteFunc(skips, func(s storage.Skip) bool { return s.Agreed })
 	if len(skips) == 0 {
-		fmt.Fprintln(d.Out, "there is no decision that waits for others, so there is nothing to take back")
+		fmt.Fprintln(d.Out, "no decision waits for others, so there is nothing to withdraw")
 		return nil
 	}
 	if !d.Yes && !d.asked("Only if a server has applied the entry (ZD-3411 in its log) is it certain that none skips it. Take the decision back?") {
@@ -139,7 +139,7 @@ func (d *Decision) Withdraw() error {
 		if err := storage.RemoveSkip(storage.OS{}, d.LogDir, skips[i].Index); err != nil {
 			return err
 		}
-		fmt.Fprintf(d.Out, "entry %d of term %d isn't to be skipped here any more. Do the same on every other server that has decided, and start all with the version that has applied the entry\n",
+		fmt.Fprintf(d.Out, "entry %d of term %d is no longer skipped here. Do the same on every other server that has decided, and start all with the version that has applied the entry\n",
 			skips[i].Index, skips[i].Term)
 	}
 	return nil

@@ -28,7 +28,7 @@ const (
 const (
 	stateOK       = "ok"
 	stateLagging  = "lagging"
-	stateIdle     = "not serving, and it doesn't say why"
+	stateIdle     = "not serving, for an unknown reason"
 	stateNoLeader = "not serving: it has no leader"
 	stateBehind   = "not serving yet: it has a leader, but must catch up with it or hear from it first"
 	// What follows is what its log says.
@@ -36,7 +36,7 @@ const (
 	stateReadOnly = "read-only: it has no leader"
 	// The state of a server that has lost its leader, and keeps its clients for a while.
 	stateLeaderless = "it has no leader: it answers reads, and writes wait"
-	stateNoAddress  = "its client port is not in the file, and no server that answers has heard of it"
+	stateNoAddress  = "its client port is not in the file, and no server that answers knows its address"
 	// The state of a standalone server: another server has taken the address, or the server's own configuration names no
 	// others.
 	stateAlone = "it runs standalone, outside this ensemble"
@@ -400,7 +400,7 @@ func (r *resources) stalled() string {
 	case r.writing > stalledMs:
 		return fmt.Sprintf("its log's disk hangs: a write has been under way for %d s", r.writing/1000)
 	case r.turned > stalledMs:
-		return fmt.Sprintf("it does nothing: its loop has not turned for %d s", r.turned/1000)
+		return fmt.Sprintf("it does nothing: its main loop has been stuck for %d s", r.turned/1000)
 	}
 	return ""
 }

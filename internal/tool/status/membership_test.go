@@ -44,7 +44,7 @@ func TestStatusByMembership(t *testing.T) {
 		},
 		"after recover": {
 			[]server{{lead, votes("bb", "1", "1,2,3", "none")}, {"", ""}, {"", ""}}, exitDegraded,
-			[]string{"1 of 1 voters serve", "it has no vote: the others go on without it", "lineage bb"},
+			[]string{"1 of 1 voters serve", "it has no vote: the others continue without it", "lineage bb"},
 		},
 		"after recover, by a survivor": {
 			[]server{{lead, votes("bb", "1", "1,2,3", "none")}, {idle, ""}, {srvr("follower", 3), three}}, exitDegraded,

@@ -32,37 +32,37 @@ import (
 const help = `usage: zooid status [-json] [-watch] [TLS flags] [zoo.cfg] [-D name=value]…
        zooid status [-json] [-watch] [TLS flags] host:port,host:port…
 
-Asks every server of the ensemble how it is, says in one line how the ensemble
-is, and prints a line for each server, what needs attention first. The file is
-any server's zoo.cfg, or a membership file that holds nothing but server lines
-with client ports. Without either it asks the servers of the profile (-profile)
-or of ZOOID_SERVER, or else 127.0.0.1:2181. Apache ZooKeeper's servers answer too.
+Shows the state of the ensemble in one line, and that of each server in another,
+with the servers that need attention first. The file is any server's zoo.cfg, or
+a membership file that contains only server lines with client ports. Without a
+file or servers, it asks the servers of the profile (-profile) or of ZOOID_SERVER,
+or else 127.0.0.1:2181. It works with Apache ZooKeeper's servers, too.
 
-It uses the four-letter words srvr, which every server answers, and mntr and
-dirs for sessions and disk, which must be allowed by
-4lw.commands.whitelist=mntr,dirs in zoo.cfg.
+It uses the four-letter word srvr, which every server answers. For sessions and
+disk, it uses mntr and dirs, which zoo.cfg must allow by
+4lw.commands.whitelist=mntr,dirs.
 
-Where the file doesn't name a voter or its client port, status asks other servers for the
-address: first the server whose file is given, by a file in its data directory, if it runs
-and status may read that file; then the others by mntr, if that is allowed. With clientPort
-alone in the file, every server is assumed to have that port.
+If the file lacks a voter or its client port, status gets the address from other servers:
+first from the running server of the file, by a file in its data directory, if status may
+read that; then from the others by mntr, if that is allowed. If the file has no client
+ports but clientPort, status assumes that every server has that port.
 
-Servers that take TLS alone are asked with the key and trust stores that the
-file names, or with the flags of zooid cli: -tls-ca, -tls-cert, -tls-key,
+For servers that accept only TLS, it uses the key and trust stores that the file
+names, or the flags of zooid cli: -tls-ca, -tls-cert, -tls-key,
 -tls-password-file, -client-configuration, -profile and others.
 
-LAG is in changes: what the leader had half a second ago and the server still
-has not. EPOCH and ZXID are those of the last change applied.
+LAG is the number of changes that the leader had half a second ago and the server
+still lacks. EPOCH and ZXID are those of the last change applied.
 
-STATE names a server that is short of disk or memory, and what it refuses, and
-one that has no vote, why, and what gives it one. Whose votes count is what the
-leader says by mntr. The file's server lines only say whom to ask: without mntr
-the servers are counted, and a minority of them is "unknown".
+STATE shows whether a server is short of disk or memory, and what it refuses as a
+result. For a server without a vote, it shows why, and what gives it one. The leader
+reports by mntr whose votes count; the file's server lines only say which servers to
+ask. Without mntr, status counts the servers, and a minority of them is "unknown".
 
 exit code: 0 all is well; 1 the ensemble serves, but a server is missing, behind,
 drained or short of something; 2 there is no quorum, all servers that serve are
-drained, or it can't be told. -watch looks every two seconds until Ctrl-C, and the
-code is that of the last look.
+drained, or the state is unknown. -watch repeats this every two seconds until Ctrl-C,
+and the exit code is that of the last time.
 `
 
 // The exit codes of Main.
@@ -580,7 +580,7 @@ func (o *overview) judge(alone bool) int {
 	}
 	o.Hints = append(o.Hints, o.votersNotAsked()...)
 	if slices.ContainsFunc(o.Servers, func(r *serverRow) bool { return strings.HasPrefix(r.State, "no answer: ") }) {
-		o.Hints = append(o.Hints, "start what doesn't run; zooid doctor zoo.cfg, on its machine, finds what keeps it from running")
+		o.Hints = append(o.Hints, "start the servers that don't run; zooid doctor zoo.cfg finds out on their machines why they don't")
 	}
 	told := lead == nil || lead.voters > 0
 	o.Summary = summary(lead, alone, told, serving, voters)
@@ -661,7 +661,7 @@ func (o *overview) membership(lead *serverRow, alone bool) {
 		case slices.Contains(teller.named, row.ID) && row.idle:
 			row.Vote = "it has no vote: it waits to join, and its log names the servers it waits for"
 		case slices.Contains(teller.named, row.ID):
-			row.Vote = "it has no vote: the others go on without it. If its data is lost, or belongs to a former ensemble, start it with an empty data directory, and it joins; or remove it (reconfig -remove)"
+			row.Vote = "it has no vote: the others continue without it. If its data is lost, or belongs to a former ensemble, start it with an empty data directory, and it joins; or remove it (reconfig -remove)"
 		case slices.Contains(teller.staged, row.ID):
 			row.Vote = "it has no vote yet: the membership that names it takes effect once a majority of its voters has caught up"
 		default:
@@ -693,7 +693,7 @@ func (row *serverRow) beside(lead *serverRow, alone bool, unasked int) string {
 func (row *serverRow) aside() string {
 	state := stateAlone
 	if row.Lineage != "" {
-		state += ", and serves a tree of its own, of lineage " + row.Lineage
+		state += ", and serves a tree of its own with the lineage " + row.Lineage
 	}
 	if holds := row.holds(); holds != "" {
 		state += " (" + holds + ")"

@@ -446,7 +446,7 @@ func TestStatusTellsWhyItIsIdle(t *testing.T) {
 		},
 		"stands": {
 			"zk_fsync_in_flight_ms\t0\nzk_last_turn_ms\t4100\n",
-			"not serving: it does nothing: its loop has not turned for 4 s",
+			"not serving: it does nothing: its main loop has been stuck for 4 s",
 		},
 		"full":      {"zk_disk_level\t2\nzk_log_awaits_room\t1\n", "not serving: its log has no room left"},
 		"no leader": {idle + "zk_zooid_raft_has_leader\t0\nzk_last_turn_ms\t20\n", stateNoLeader},
@@ -492,7 +492,7 @@ func TestStatusNamesShortResources(t *testing.T) {
 		"fills up": {"zk_disk_free_bytes\t2147483648\nzk_disk_level\t1\n", exitWell, "hint: server 2 ("},
 		"full":     {"zk_disk_free_bytes\t536870912\nzk_disk_level\t2\n", exitDegraded, "its disk is nearly full, 512.0 MiB are free: it refuses writes until there is room"},
 		"hangs":    {"zk_fsync_in_flight_ms\t15300\nzk_last_turn_ms\t20\n", exitDegraded, "its log's disk hangs: a write has been under way for 15 s"},
-		"stands":   {"zk_fsync_in_flight_ms\t0\nzk_last_turn_ms\t4100\n", exitDegraded, "its loop has not turned for 4 s"},
+		"stands":   {"zk_fsync_in_flight_ms\t0\nzk_last_turn_ms\t4100\n", exitDegraded, "its main loop has been stuck for 4 s"},
 		"memory": {
 			"zk_memory_used\t870\nzk_memory_limit\t1000\n", exitDegraded, "87 % of memory.limit: it refuses new sessions",
 		},
