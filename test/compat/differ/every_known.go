@@ -23,7 +23,7 @@ func boundDifferences() []known {
 			return s.word == "auth" && b.err == codeAuthFailed &&
 				(len(s.args[2].text) >= identityBytesMax || strings.HasPrefix(s.args[2].text, lastUser))
 		}},
-		{name: "what one client may take", ends: true, shows: func(s *step, a, b *seen) bool {
+		{name: "what one client may use", ends: true, shows: func(s *step, a, b *seen) bool {
 			return deep(s) && b.err == codeQuota
 		}},
 		{name: "zxid of a write that can't be read", ends: true, shows: func(s *step, a, b *seen) bool {
