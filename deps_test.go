@@ -100,7 +100,7 @@ internal/tool/cli/rights: authprovider zk internal/auth internal/limit internal/
 internal/tool/cli/advice:
 internal/tool/cli/screen: zk internal/tool/cli/advice internal/tool/export internal/tool/terminal
 internal/subtree: authprovider zk internal/tool/cli/advice internal/tool/cli/screen
-internal/proof/sim:     jute internal/auth internal/config internal/limit internal/tree internal/storage internal/quorum internal/newensemble internal/replica internal/treeload internal/proof/check internal/proof/history internal/proof/traffic
+internal/proof/sim:     jute internal/auth internal/config internal/limit internal/tree internal/storage internal/quorum internal/newensemble internal/replica internal/serverid internal/treeload internal/proof/check internal/proof/history internal/proof/traffic
 zk:               jute internal/sasl
 zk/gozk/zk:       zk jute internal/wordclient
 zk/recipe:        zk

@@ -10,6 +10,7 @@ import (
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/serverid"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -47,7 +48,7 @@ func newStageAlone(t testing.TB, o Options) *localStage {
 			t.Fatal(err)
 		}
 	}
-	s := &localStage{t: t, ids: NewIDs(1, 1_000_000)}
+	s := &localStage{t: t, ids: serverid.NewIDs(1, 1_000_000)}
 	if o.Tree == nil {
 		o.Tree = tree.New(tree.Options{LevelMax: tree.FeatureLevelMax})
 	}
@@ -350,7 +351,7 @@ func TestEntranceAfterTheClockWentBack(t *testing.T) {
 	s.apply(s.forward()...)
 	before := s.r.tree
 	s = newLocalStage(t)
-	s.ids = NewIDs(1, 1000)
+	s.ids = serverid.NewIDs(1, 1000)
 	s.r.tree, s.index = before, before.LastIndex()
 	c = s.client(nil)
 	s.write(c, "/b", jute.ModePersistent)

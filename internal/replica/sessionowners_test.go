@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/limit"
+	"github.com/zooid-project/zooid/internal/serverid"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -204,7 +205,7 @@ func TestSessionsOfAnIdentity(t *testing.T) {
 func TestSessionsOfOtherServers(t *testing.T) {
 	t.Parallel()
 	s, other := newStage(t, Options{}), newStage(t, Options{})
-	other.ids = NewIDs(2, 2_000_000)
+	other.ids = serverid.NewIDs(2, 2_000_000)
 	for _, x := range []*localStage{s, other} {
 		x.limitSessions(2, 0)
 	}

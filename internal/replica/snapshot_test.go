@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/limit"
+	"github.com/zooid-project/zooid/internal/serverid"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -61,7 +62,7 @@ func TestSnapshotBecomesTheState(t *testing.T) {
 	asSuper(tree.Request{Op: tree.OpMembers, Body: []byte("server.1=a:1:2")})
 
 	s := newStage(t, Options{})
-	s.ids = NewIDs(1, 2_000_000)
+	s.ids = serverid.NewIDs(1, 2_000_000)
 	former := s.session()
 	s.now = 100_000
 	s.r.become(ahead.r.tree)

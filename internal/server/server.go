@@ -13,6 +13,7 @@ import (
 	"github.com/zooid-project/zooid/internal/newensemble"
 	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/runbook"
+	"github.com/zooid-project/zooid/internal/serverid"
 	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/internal/turns"
 )
@@ -113,7 +114,7 @@ func newServer(opt Options, registry *auth.Registry) *Server {
 		opt:      opt, log: opt.Log, clientLog: lograte.Limit(opt.Log),
 	}
 	s := &Server{
-		engine: e, newID: replica.NewIDs(opt.ID, time.Now().UnixMilli()), auth: registry,
+		engine: e, newID: serverid.NewIDs(opt.ID, time.Now().UnixMilli()), auth: registry,
 		words: fourletter.New(opt.FourLetterWords), memory: memoryAccount{e},
 		membershipFile: membershipFile{engine: e, changed: newSignal()},
 	}

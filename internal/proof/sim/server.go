@@ -11,6 +11,7 @@ import (
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/replica"
+	"github.com/zooid-project/zooid/internal/serverid"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/internal/treeload"
@@ -184,7 +185,7 @@ func (s *host) start() {
 	s.lives++
 	l := &life{
 		w: w, s: s, level: s.level, program: s.programNow(),
-		newID: replica.NewIDs(s.id, w.now/millisecond+int64(s.lives)<<20),
+		newID: serverid.NewIDs(s.id, w.now/millisecond+int64(s.lives)<<20),
 		peers: map[uint64]bool{}, served: map[*replica.Client]bool{}, bare: len(s.config) == 0, began: w.now,
 		sending: map[uint64]*transfer{},
 	}

@@ -1,4 +1,4 @@
-package replica
+package serverid
 
 import "sync/atomic"
 
