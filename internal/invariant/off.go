@@ -23,6 +23,9 @@ func (m *Mutex[R]) Held() {}
 // An RWMutex is a sync.RWMutex with a place in the order of locks.
 type RWMutex[R Rank] struct{ sync.RWMutex }
 
+// Leave says that the caller, which holds m for writing, leaves it to another goroutine to unlock m.
+func (m *RWMutex[R]) Leave() {}
+
 // Held panics unless some goroutine holds m for writing.
 func (m *RWMutex[R]) Held() {}
 

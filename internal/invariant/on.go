@@ -54,7 +54,10 @@ func (m *Mutex[R]) Held() {
 }
 
 // An RWMutex is a sync.RWMutex with a place in the order of locks.
-type RWMutex[R Rank] struct{ mu sync.RWMutex }
+type RWMutex[R Rank] struct {
+	mu   sync.RWMutex
+	left bool // no goroutine counts as its holder
+}
 
 // Lock is sync.RWMutex.Lock.
 func (m *RWMutex[R]) Lock() {
@@ -88,8 +91,17 @@ func (m *RWMutex[R]) TryRLock() bool {
 
 // Unlock is sync.RWMutex.Unlock.
 func (m *RWMutex[R]) Unlock() {
-	released(*new(R))
+	if !m.left {
+		released(*new(R))
+	}
+	m.left = false
 	m.mu.Unlock()
+}
+
+// Leave says that the caller, which holds m for writing, leaves it to another goroutine to unlock m.
+func (m *RWMutex[R]) Leave() {
+	m.left = true
+	released(*new(R))
 }
 
 // RUnlock is sync.RWMutex.RUnlock.

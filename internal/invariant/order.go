@@ -1,34 +1,32 @@
-//go:build race
+//go:build (invariants || race) && (amd64 || arm64)
 
 package invariant
 
 import (
-	"bytes"
 	"fmt"
-	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 )
-
-// The order of locks is checked with the race detector alone. To tell goroutines apart takes microseconds, which would
-// make the simulator some ten times slower; and it runs a server's code on one goroutine.
 
 // shards is the number of tables in which the locks of goroutines are kept, so that goroutines rarely wait for each
 // other where they otherwise wouldn't.
 const shards = 64
 
 // held are the ranks of the locks that goroutines hold, by goroutine.
-var held [shards]struct {
+var held [shards]heldShard
+
+type heldShard struct {
 	sync.Mutex
-	ranks map[uint64][]int
+	ranks map[uintptr][]int
 }
+
+func shard(g uintptr) *heldShard { return &held[g>>9%shards] } // descriptors are some hundred bytes apart
 
 // taking records that the goroutine takes a lock, and panics if it holds one of the same or of a higher rank.
 func taking(r Rank) {
 	rank := r.Rank()
 	g := goroutine()
-	h := &held[g%shards]
+	h := shard(g)
 	h.Lock()
 	defer h.Unlock()
 	ranks := h.ranks[g]
@@ -36,7 +34,7 @@ func taking(r Rank) {
 		panic(fmt.Sprintf("invariant broken: a goroutine that holds locks of the ranks %v takes one of rank %d", ranks, rank))
 	}
 	if h.ranks == nil {
-		h.ranks = map[uint64][]int{}
+		h.ranks = map[uintptr][]int{}
 	}
 	h.ranks[g] = append(ranks, rank)
 }
@@ -45,7 +43,7 @@ func taking(r Rank) {
 func released(r Rank) {
 	rank := r.Rank()
 	g := goroutine()
-	h := &held[g%shards]
+	h := shard(g)
 	h.Lock()
 	defer h.Unlock()
 	ranks := h.ranks[g]
@@ -60,13 +58,6 @@ func released(r Rank) {
 	h.ranks[g] = ranks
 }
 
-// goroutine returns the number of the calling goroutine, which only its stack trace tells.
-func goroutine() uint64 {
-	var buf [32]byte
-	text := bytes.TrimPrefix(buf[:runtime.Stack(buf[:], false)], []byte("goroutine "))
-	n, err := strconv.ParseUint(string(text[:bytes.IndexByte(text, ' ')]), 10, 64)
-	if err != nil {
-		panic(fmt.Sprintf("invariant: a stack trace begins with %q", buf))
-	}
-	return n
-}
+// goroutine returns the address of the calling goroutine's descriptor. Another goroutine gets it only once the caller
+// has ended, and by then the caller has no locks any more.
+func goroutine() uintptr

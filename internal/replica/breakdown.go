@@ -29,6 +29,7 @@ type breakdown struct {
 // breakDown recovers from a panic while entries are applied. It is deferred with mu held for writing.
 func (r *Replica) breakDown(err *error) {
 	if cause := recover(); cause != nil {
+		r.mu.Leave() // to Abandon
 		b := &r.broken
 		b.happened.Store(true)
 		about := fmt.Sprintf("last zxid %#x, state at entry %d of term %d\n\n%s", r.tree.LastZxid(), r.tree.LastIndex(),
