@@ -29,7 +29,7 @@ var perClient = map[string][]string{
 // ofAll are types of which a server has one, or one for each row of a table, whoever is connected. They aren't looked
 // into.
 var ofAll = []string{
-	"internal/kerberos.Acceptor", "internal/memory.Room", "internal/metrics.Counter", "internal/replica.largeBuffers",
+	"internal/kerberos.Acceptor", "internal/memory.Buffers", "internal/memory.Room", "internal/metrics.Counter",
 	"internal/replica.op", "internal/sasl.DigestMD5", "internal/sasl.Following", "internal/socket.Port",
 	"internal/tree.Tree",
 }

@@ -87,6 +87,7 @@ var noLimits = map[string]string{
 	"internal/quorum/peer.DescriptorsMax":  "the sum of two limits that have rows",
 	"internal/quorum/peer.redialMax":       "the pace of this server's own attempts",
 	"internal/quorum/peer.snapshotRestMax": "the pace of this server's own snapshots",
+	"internal/replica.checkedLenMax":       "of which queues checks of other builds look at each request",
 	"internal/replica.pushBytesMax":        "which goroutine writes",
 	"internal/replica.rowBytesMax":         "how much is encoded at a time",
 	"internal/replica.slowPathMax":         "how much of a path a log line repeats",

@@ -97,7 +97,8 @@ func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 // TestOutputLost: a command whose output can't be written says so, and fails.
 func TestOutputLost(t *testing.T) {
 	t.Parallel()
-	for _, words := range []string{"version", "-v", "help", "help log", "docs", "docs operations", "explain", "explain ZD-2002",
+	for _, words := range []string{"version", "-v", "help", "help log", "docs", "docs operations", "explain",
+		"explain ZD-2002",
 		"health -h", "init -dir " + t.TempDir()} {
 		var errs strings.Builder
 		if code := run(strings.Fields(words), fullDisk{}, &errs); code != 1 ||

@@ -135,8 +135,8 @@ func Listen(opt Options) (*Admin, error) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	a.http = &http.Server{
-		Handler: a.port.Checked(a.handler()), Protocols: protocols, MaxHeaderBytes: headerBytesMax, ReadHeaderTimeout: opt.headerTimeout,
-		ReadTimeout:  headerTimeout + opt.bodyTimeout,
+		Handler: a.port.Checked(a.handler()), Protocols: protocols, MaxHeaderBytes: headerBytesMax,
+		ReadHeaderTimeout: opt.headerTimeout, ReadTimeout: headerTimeout + opt.bodyTimeout,
 		WriteTimeout: write, IdleTimeout: opt.IdleTimeout, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 		ConnContext: a.begun,
 	}

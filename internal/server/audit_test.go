@@ -218,7 +218,8 @@ func TestAuditOfRestore(t *testing.T) {
 		if want := "user=" + c.user + "\tip=10.0.0.7\toperation=restore\tresult=success\n"; !strings.Contains(text, want) {
 			t.Errorf("want %q in\n%s", want, text)
 		}
-		if all, own := strings.Count(text, "operation=create"), strings.Count(text, "user=zoo\toperation=create"); all != own ||
+		all, own := strings.Count(text, "operation=create"), strings.Count(text, "user=zoo\toperation=create")
+		if all != own ||
 			own < 2 {
 			t.Errorf("%d of %d creates are the server's:\n%s", own, all, text)
 		}

@@ -45,7 +45,8 @@ func (r *rechecks) run() {
 	}
 }
 
-// closeWithdrawn closes the connections of clients for which check returns a reason. Earlier requests are still executed.
+// closeWithdrawn closes the connections of clients for which check returns a reason. Earlier requests are still
+// executed.
 func (r *rechecks) closeWithdrawn(check func(*replica.Client, *clientSocket) string) {
 	for _, c := range r.replica.Clients() {
 		if r.stopping() || len(r.asked) > 0 { // in time, though an issuer doesn't answer for certificate after certificate

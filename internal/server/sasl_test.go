@@ -112,8 +112,8 @@ func TestSASLLogin(t *testing.T) {
 	}
 }
 
-// TestSASLAcrossReload: a login that began before the users were replaced succeeds only if its user still exists and has
-// the same password.
+// TestSASLAcrossReload: a login that began before the users were replaced succeeds only if its user still exists and
+// has the same password.
 func TestSASLAcrossReload(t *testing.T) {
 	t.Parallel()
 	users := map[string]string{"ann": "pencil", "bob": "secret", "eve": "guess"}

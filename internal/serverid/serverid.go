@@ -1,7 +1,7 @@
 // Package serverid translates the ids of servers between their two forms. A myid is what operators, clients and Apache
 // know a server by: the number in the file myid, in server.N and on every page, 0 or more. The consensus protocol has a
-// uint64 for it, and reserves 0 for "no server". The forms differ for server 0 only. The ids of sessions and connections
-// begin with it (NewIDs).
+// uint64 for it, and reserves 0 for "no server". The forms differ for server 0 only. The ids of sessions and
+// connections begin with it (NewIDs).
 package serverid
 
 import (

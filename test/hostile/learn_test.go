@@ -279,8 +279,8 @@ type learningAttacker struct {
 	ends     []func()
 }
 
-// awaitLearningAttacker connects the clients of a plan. While the server is short of memory, because of the plan before,
-// it refuses newcomers; awaitLearningAttacker then tries again until f's context ends.
+// awaitLearningAttacker connects the clients of a plan. While the server is short of memory, because of the plan
+// before, it refuses newcomers; awaitLearningAttacker then tries again until f's context ends.
 func awaitLearningAttacker(f *field, plan int) (*learningAttacker, error) {
 	for number := 0; ; number += learnCrowd + 1 { // the crowd has the numbers between
 		a, err := newLearningAttacker(f, plan, number)

@@ -100,7 +100,8 @@ func TestReturnTwice(t *testing.T) {
 	r := &returnRun{server: &config.Config{}, says: newSayer(&said, "zooid migrate return")}
 	r.server.Storage.DataDir = dir
 	before, err := r.openJournal()
-	if err != nil || before.Step != "" || !strings.Contains(said.String(), "has succeeded: it started Apache's servers at ") {
+	if err != nil || before.Step != "" ||
+		!strings.Contains(said.String(), "has succeeded: it started Apache's servers at ") {
 		t.Errorf("%+v, %v; it says %s", before, err, &said)
 	}
 	if err := r.journal.Close(); err != nil {

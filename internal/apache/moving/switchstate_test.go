@@ -28,7 +28,8 @@ func newSwitch(t *testing.T, step string) *aSwitch {
 	t.Helper()
 	dir := t.TempDir()
 	s := &aSwitch{filepath.Join(dir, "copy"), filepath.Join(dir, "data"), filepath.Join(dir, "zoo.cfg"), proof.NewTry()}
-	err := errors.Join(os.WriteFile(s.cfg, []byte("dataDir="+s.data+"\nclientPort=2181\n"), 0o600), os.Mkdir(s.data, 0o700))
+	err := errors.Join(os.WriteFile(s.cfg, []byte("dataDir="+s.data+"\nclientPort=2181\n"), 0o600),
+		os.Mkdir(s.data, 0o700))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,8 @@ func newSwitch(t *testing.T, step string) *aSwitch {
 func (s *aSwitch) run(t *testing.T, code int, flags ...string) (says string) {
 	t.Helper()
 	var out bytes.Buffer
-	if got := run(append(append([]string{"migrate", "switch"}, flags...), "zk1", s.copied, s.cfg), &out, &out); got != code {
+	args := append(append([]string{"migrate", "switch"}, flags...), "zk1", s.copied, s.cfg)
+	if got := run(args, &out, &out); got != code {
 		t.Errorf("%v: exit %d, want %d: %s", flags, got, code, &out)
 	}
 	return out.String()
@@ -73,7 +75,8 @@ func TestNothingToUndo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if says := s.run(t, switchRefused, "-undo"); !strings.Contains(says, want) || !strings.Contains(says, "nothing was changed") ||
+		says := s.run(t, switchRefused, "-undo")
+		if !strings.Contains(says, want) || !strings.Contains(says, "nothing was changed") ||
 			step != "" && !strings.Contains(says, string(s.try)) {
 			t.Errorf("%q: it says %s", step, says)
 		}
@@ -141,7 +144,8 @@ func TestOtherServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = r.sameServer(proof.Record{Try: try, Step: step, Data: data})
-		if text := fmt.Sprint(err); want != (err != nil) || want && (!strings.Contains(text, "the Zooid server 1, in "+first) ||
+		text := fmt.Sprint(err)
+		if want != (err != nil) || want && (!strings.Contains(text, "the Zooid server 1, in "+first) ||
 			!strings.Contains(text, "/1.cfg") || !strings.Contains(text, "the Zooid server 2, in "+second)) {
 			t.Errorf("%s: %v; it says %s", name, err, said)
 		}

@@ -20,6 +20,7 @@ func NewOutput(w io.Writer) *Output { return &Output{w: w} }
 // Unwrap returns the destination, which may be a terminal.
 func (o *Output) Unwrap() io.Writer { return o.w }
 
+// Write writes to the destination, and remembers the first error.
 func (o *Output) Write(p []byte) (int, error) {
 	n, err := o.w.Write(p)
 	if err != nil {
