@@ -13,9 +13,9 @@ import (
 var (
 	ErrClosed          = errors.New("the client is closed")
 	ErrWatchEnded      = errors.New("the watch has ended")
-	ErrStatesClosed    = errors.New("the subscription is closed") // by States.Close
-	ErrRequestTooLarge = errors.New("the request is too large")   // it was not sent; see Options.MaxRequestBytes
-	ErrReplyTooLarge   = errors.New("the reply is too large")     // the connection was closed; see Options.MaxResponseBytes
+	ErrStatesClosed    = errors.New("the subscription ended")   // by States.Close
+	ErrRequestTooLarge = errors.New("the request is too large") // it was not sent; see Options.MaxRequestBytes
+	ErrReplyTooLarge   = errors.New("the reply is too large")   // the connection was closed; see Options.MaxResponseBytes
 )
 
 // An Error says which operation failed, on which path, at which server and why. Err is a Code if a server refused the

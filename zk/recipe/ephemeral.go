@@ -63,8 +63,8 @@ func (e *Ephemeral) run(ctx context.Context) {
 	e.publish(0, err)
 }
 
-// An ephemeralPlace is where an Ephemeral keeps its znode. Only one at a time may have it: the owner of the znode is the
-// session, so that two of one session would both take the znode for theirs, and one would delete that of the other.
+// An ephemeralPlace is where an Ephemeral keeps its znode. Only one at a time may have it: the owner of the znode is
+// the session, so two of one session would both take the znode for theirs, and one would delete that of the other.
 type ephemeralPlace struct {
 	sessions *zk.Sessions
 	path     string
