@@ -54,8 +54,8 @@ func TestIncompletePEM(t *testing.T) {
 	}
 }
 
-// TestIncompleteStores: the error for a store that is cut anywhere, within its key too, says that it may be cut, not only
-// that its password is wrong or that it has the wrong content.
+// TestIncompleteStores: the error for a store that is cut anywhere, within its key too, says that it may be cut, not
+// only that its password is wrong or that it has the wrong content.
 func TestIncompleteStores(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"server.p12", "server-keytool.p12", "trust.p12", "server.jks", "client.pem"} {

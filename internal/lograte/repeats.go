@@ -38,8 +38,8 @@ type repeatedLine struct {
 var oneCause = strings.NewReplacer("unexpected EOF", "EOF", "read: connection reset by peer", "EOF",
 	"write: connection reset by peer", "EOF", "write: broken pipe", "EOF")
 
-// Due reports whether a line is to be logged now. Lines about a connection that was closed are equal if only the system's
-// error differs.
+// Due reports whether a line is to be logged now. Lines about a connection that was closed are equal if only the
+// system's error differs.
 func (r *Repeats) Due(line string, now time.Time) bool {
 	line = oneCause.Replace(line)
 	r.mu.Lock()

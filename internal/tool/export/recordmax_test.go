@@ -29,8 +29,8 @@ func TestRecordMax(t *testing.T) {
 	}
 }
 
-// TestTarLongName: the error for a path that is too long for a tar names the znode, not all of the path, and what to do.
-// The other formats have room for it.
+// TestTarLongName: the error for a path that is too long for a tar names the znode, not all of the path, and says what
+// to do. The other formats have room for it.
 func TestTarLongName(t *testing.T) {
 	t.Parallel()
 	long := NewNode("/name"+strings.Repeat("x", 900_000), nil, nil, time.Time{})
