@@ -305,8 +305,12 @@ func (s *session) run() error {
 		return err
 	}
 	s.in = &learner.Reader{R: bufio.NewReaderSize(s.conn, 256<<10)}
-	for {
+	for began := false; ; began = true {
 		p, err := s.in.Next()
+		if err != nil && !began && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return fmt.Errorf("%w: it answers nothing. If this goes on, its quorum port requires TLS (-peer-tls-…) or a login (-peer-sasl-…)",
+				err)
+		}
 		if err != nil {
 			return err
 		}

@@ -318,6 +318,38 @@ func TestHungLeader(t *testing.T) {
 	until(t, f, "the leader is found", reached(zxid))
 }
 
+// TestEncryptedLeader: a leader whose port requires TLS sends an alert, and closes the connection. The error says what to
+// do.
+func TestEncryptedLeader(t *testing.T) {
+	t.Parallel()
+	l := startLeader(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			conn.Write([]byte("\x15\x03\x03\x00\x02\x02\x46"))
+			conn.Close()
+		}
+	}()
+	o := l.options(t.TempDir())
+	o.Config = func(context.Context) (string, error) { return "server.1=" + listener.Addr().String() + ":1", nil }
+	f, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run(t, f)()
+	until(t, f, "the error", func(s Status) bool {
+		return s.LastFailed != nil && strings.Contains(s.LastFailed.Error(), "requires TLS (-peer-tls-…)")
+	})
+}
+
 // TestMismatch: a digest that differs is told at once, and remembered.
 func TestMismatch(t *testing.T) {
 	t.Parallel()
