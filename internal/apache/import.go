@@ -187,9 +187,12 @@ func (o *ImportOptions) write(cluster uint64, t *tree.Tree, digest uint64, stay 
 	if !stay {
 		return nil
 	}
+	if err := o.Free(); err != nil { // so that everything that is removed after an error is of this import
+		return err
+	}
 	for i := range dirs {
 		if err := moveFiles(made[i], dirs[i], os.Rename); err != nil {
-			for _, dir := range dirs { // which held none of Zooid's files
+			for _, dir := range dirs {
 				err = errors.Join(err, storage.RemoveData(dir))
 			}
 			return err
