@@ -345,10 +345,11 @@ func (r *returnRun) startApache(ctx context.Context, stderr io.Writer) (int, err
 		return switchSilent, fmt.Errorf("%w. Start it by hand, with the zoo.cfg of the ensemble. Its files are complete. Don't start Zooid's servers now; run the same command again to resume from here",
 			err)
 	}
-	if err := r.journal.End(r.try, stepServe); err != nil {
-		return switchSilent, err
-	}
 	r.says.say(fmt.Sprintf("Apache's servers %d were started, %.1f s after the order to stop Zooid. Check that they serve (srvr), and make sure that nothing restarts Zooid's servers.",
 		r.observers, time.Since(r.stopped).Seconds()))
+	if err := r.journal.End(r.try, stepServe); err != nil {
+		return switchSilent, fmt.Errorf("the return is done, but its journal doesn't say so: %w. Run the same command again, to record it",
+			err)
+	}
 	return switchDone, nil
 }
