@@ -8,15 +8,15 @@ import (
 	"github.com/zooid-project/zooid/authprovider"
 )
 
-// Foo is the scheme of the example in ZooKeeper's programmer's guide: a client proves who
-// it is by name:secret.
+// Foo is the scheme of the example in ZooKeeper's programmer's guide: a client proves its
+// identity by name:secret.
 type Foo struct{ secret string }
 
 // Scheme returns "foo".
 func (Foo) Scheme() string { return "foo" }
 
-// HandleAuthentication takes name:secret. Whoever is called admin is a superuser, everybody
-// is of the group "all" too.
+// HandleAuthentication accepts name:secret. The client named admin is a superuser; every client
+// is in the group "all", too.
 func (f Foo) HandleAuthentication(r authprovider.Request) (authprovider.Identities, error) {
 	name, secret, _ := strings.Cut(string(r.Auth), ":")
 	if name == "" || secret != f.secret {
@@ -25,14 +25,14 @@ func (f Foo) HandleAuthentication(r authprovider.Request) (authprovider.Identiti
 	return authprovider.Identities{IDs: []string{name, "group-all"}, Super: name == "admin"}, nil
 }
 
-// IsValid takes all but the empty id.
+// IsValid accepts every id except the empty one.
 func (Foo) IsValid(id string) bool { return id != "" }
 
 // IsAuthenticated returns true.
 func (Foo) IsAuthenticated() bool { return true }
 
 func Example() {
-	// In a program this stands in an init function beside cmd/zooid's main.
+	// A program does this in an init function next to cmd/zooid's main.
 	authprovider.Register("com.example.FooAuthenticationProvider",
 		func() authprovider.Provider { return Foo{"swordfish"} })
 	p, err := authprovider.Open("com.example.FooAuthenticationProvider")

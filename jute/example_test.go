@@ -8,7 +8,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A client's request, as a server reads it.
+// This example reads a client's request as a server does.
 func Example() {
 	sent := jute.PathWatchRequest{Path: "/config", Watch: true}
 	stream := bytes.NewReader(jute.AppendRequest(nil, 1, jute.OpGetData, sent.Append))
@@ -29,7 +29,7 @@ func Example() {
 	// Output: 1 getData /config true
 }
 
-// A server's refusal, as a client reads it.
+// This example reads a server's refusal as a client does.
 func ExampleReplyHeader() {
 	reply := jute.AppendReply(nil, jute.ReplyHeader{Xid: 1, Zxid: 7, Err: jute.ErrNoNode}, nil)
 	frame, err := jute.ReadFrame(bytes.NewReader(reply), nil, jute.MaxBufferDefault)

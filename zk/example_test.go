@@ -54,7 +54,7 @@ func ExampleOpen() {
 	fmt.Println("registered as", path)
 }
 
-// One text from a program's configuration says how to connect.
+// A program's configuration can describe the connection by one URL.
 func ExampleDial() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -79,10 +79,10 @@ func ExampleParseURL() {
 	// Output:
 	// zk1:2181,[2001:db8::2]:2181/app 20s true
 	// zk: URL: no user or password belongs in it; see Options.Auth and Options.SASL (any other @ is written %40)
-	// zk: URL: parameter session_timeout: "20" is no duration from 1ms to 596h31m23.647s, such as 10s
+	// zk: URL: parameter session_timeout: "20" isn't a duration from 1ms to 596h31m23.647s, such as 10s
 }
 
-// records is a zk.Resolver with the records of a name server. Programs leave Options.Resolver nil.
+// records is a zk.Resolver with fixed records. Programs leave Options.Resolver nil.
 type records []*net.SRV
 
 func (r records) LookupSRV(_ context.Context, _, _, name string) (string, []*net.SRV, error) {
@@ -94,7 +94,7 @@ func (r records) LookupHost(context.Context, string) ([]string, error) {
 	return []string{"127.0.0.1"}, nil
 }
 
-// DNS SRV records list the servers.
+// DNS SRV records can list the servers.
 func ExampleResolver() {
 	servers, err := zktest.Serve(zktest.Options{})
 	check(err)
@@ -116,7 +116,7 @@ func ExampleResolver() {
 	// connected
 }
 
-// Log every request that takes longer than a second.
+// This program logs every request that takes longer than a second.
 func ExampleHooks() {
 	hooks := zk.Hooks{Request: func(_ context.Context, r zk.RequestEnd) {
 		if r.Duration > time.Second {
@@ -130,7 +130,7 @@ func ExampleHooks() {
 	defer c.Close()
 }
 
-// Read certificates for each connection, so that renewed ones are used.
+// This program reads its certificates for each connection, so that it uses renewed ones.
 func ExampleOptions_getTLSConfig() {
 	opt := zk.Options{GetTLSConfig: func() (*tls.Config, error) {
 		pair, err := tls.LoadX509KeyPair("client.crt", "client.key")
@@ -143,9 +143,9 @@ func ExampleOptions_getTLSConfig() {
 	defer c.Close()
 }
 
-// A login by SASL DIGEST-MD5 on encrypted connections. RootCAs has the authorities that the client trusts. The name and
-// password are only used inside of TLS, on the servers' secure ports. The printed identities are the client's address
-// and the user, as in [{ip 10.0.0.5} {sasl app}] <nil>.
+// This client logs in by SASL DIGEST-MD5 on encrypted connections. RootCAs has the authorities that the client trusts.
+// The name and password are only used inside of TLS, on the servers' secure ports. The printed identities are the
+// client's address and the user, as in [{ip 10.0.0.5} {sasl app}] <nil>.
 func Example_saslOverTLS() {
 	authorities := x509.NewCertPool()
 	pem, err := os.ReadFile("ca.pem")
@@ -167,7 +167,7 @@ func Example_saslOverTLS() {
 	fmt.Println(who, err)
 }
 
-// A login by SASL.
+// This client logs in by SASL.
 func ExampleDigestMD5() {
 	servers, err := zktest.Serve(zktest.Options{Users: map[string]string{"app": "secret"}})
 	check(err)
@@ -188,7 +188,7 @@ func ExampleDigestMD5() {
 	// true
 }
 
-// A znode for only one user.
+// This znode is accessible to only one user.
 func ExampleDigestACL() {
 	withServer(func(ctx context.Context, c *zk.Client) {
 		_, err := c.Create(ctx, "/secrets", nil, zk.ModePersistent, zk.DigestACL(zk.PermAll, "app", "secret"))
@@ -204,7 +204,7 @@ func ExampleDigestACL() {
 	// <nil>
 }
 
-// A retry policy of the program. It is only called for requests that can be repeated without harm.
+// A program can have its own retry policy. The client calls it only for requests that can be repeated without harm.
 func ExampleOptions_retry() {
 	patient := zk.RetrySafe(10)
 	opt := zk.Options{Retry: func(attempt int, err error) (time.Duration, bool) {
@@ -243,7 +243,7 @@ func ExampleRetryable() {
 	// Output: <nil>
 }
 
-// A program sees only the znodes below its root.
+// With a chroot, a program sees only the znodes below it.
 func ExampleClient_Chroot() {
 	withServer(func(ctx context.Context, c *zk.Client) {
 		check(c.EnsurePath(ctx, "/tenants/a", zk.OpenACL()))
@@ -259,7 +259,7 @@ func ExampleClient_Chroot() {
 	// true <nil>
 }
 
-// Create a znode with its missing parents, and delete a tree.
+// This example creates a znode with its missing parents, and deletes a tree.
 func ExampleClient_CreateAll() {
 	withServer(func(ctx context.Context, c *zk.Client) {
 		path, err := c.CreateAll(ctx, "/apps/shop/workers/w-", nil, zk.ModeEphemeralSequential, zk.OpenACL())
@@ -274,8 +274,8 @@ func ExampleClient_CreateAll() {
 	// false <nil>
 }
 
-// A program that continues when its session has expired. Locks, elections and caches for such programs are in package
-// recipe.
+// This program continues after its session has expired. Package recipe has locks, elections and caches for such
+// programs.
 func ExampleSessions_Run() {
 	servers, err := zktest.Serve(zktest.Options{})
 	check(err)
@@ -308,7 +308,7 @@ func ExampleParseConnectString() {
 	// zk: connect string "zk1,zk2:70000/app", byte 4: port "70000" is not a number from 1 to 65535
 }
 
-// Arguments that no server would accept are refused before anything is sent.
+// The client refuses arguments that no server would accept, before it sends anything.
 func ExampleError() {
 	c, err := zk.New("127.0.0.1:2181", zk.Options{})
 	if err != nil {
@@ -324,7 +324,7 @@ func ExampleError() {
 	// create /a//b false
 }
 
-// A conditional update, repeated until no other client is faster.
+// This example repeats a conditional update until no other client is faster.
 func ExampleMaybeApplied() {
 	increment := func(ctx context.Context, c *zk.Client) error {
 		for {
@@ -354,7 +354,7 @@ func ExampleMaybeApplied() {
 	// Output: 42 <nil>
 }
 
-// Apply both writes or none.
+// A multi applies both writes or none.
 func ExampleClient_Multi() {
 	move := func(ctx context.Context, c *zk.Client, from, to string, version int32, data []byte) error {
 		_, err := c.Multi(ctx,
@@ -376,7 +376,7 @@ func ExampleClient_Multi() {
 	// <nil>
 }
 
-// Take a job from a queue: only the first client gets it, and only while it is registered.
+// This client takes a job from a queue. Only the first client gets it, and only while it is registered.
 func ExampleClient_Txn() {
 	withServer(func(ctx context.Context, c *zk.Client) {
 		var worker zk.Created
@@ -410,7 +410,7 @@ func ExampleClient_Txn() {
 	// step 1, delete of /jobs/next: zookeeper: NoNode
 }
 
-// Send many calls in one round trip.
+// A pipeline sends many calls in one round trip.
 func ExampleClient_Pipeline() {
 	withServer(func(ctx context.Context, c *zk.Client) {
 		p := c.Pipeline()
@@ -457,7 +457,7 @@ func ExampleWatch_Events() {
 	// NodeDeleted /services/web/1
 }
 
-// Wait for a change with a one-shot watch.
+// A one-shot watch waits for a change.
 func ExampleClient_GetW() {
 	withServer(func(ctx context.Context, c *zk.Client) {
 		_, err := c.Create(ctx, "/config", []byte("old"), zk.ModePersistent, zk.OpenACL())
@@ -475,7 +475,7 @@ func ExampleClient_GetW() {
 	// NodeDataChanged /config <nil>
 }
 
-// Create a znode exactly once, even if the reply is lost.
+// This example creates a znode exactly once, even if the reply is lost.
 func ExampleClient_CreateProtected() {
 	withServer(func(ctx context.Context, c *zk.Client) {
 		path, _, err := c.CreateProtected(ctx, "/job-", nil, zk.ModeEphemeralSequential, zk.OpenACL())
@@ -485,8 +485,8 @@ func ExampleClient_CreateProtected() {
 	// Output: /_c_ -job-0000000000
 }
 
-// Wait for watches and states together with other channels. A program whose work depends on the session must stop it
-// when the state isn't StateConnected.
+// A program can wait for watches and states together with other channels. If its work depends on the session, it must
+// stop the work when the state isn't StateConnected.
 func ExampleClient_States() {
 	withServer(func(ctx context.Context, c *zk.Client) {
 		states := c.States()
@@ -521,7 +521,7 @@ func ExampleClient_States() {
 	// closed
 }
 
-// The data of a znode as values of a type, and a change that other clients may make at the same time.
+// This example reads the data of a znode as a Go type, and changes it while other clients may change it, too.
 func ExampleTyped() {
 	withServer(func(ctx context.Context, c *zk.Client) {
 		type config struct{ Workers int }

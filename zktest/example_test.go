@@ -13,7 +13,7 @@ import (
 	"github.com/zooid-project/zooid/zktest"
 )
 
-// A test of what a program does when its session has expired.
+// This test checks a program's behaviour after its session has expired.
 func ExampleExpire() {
 	_ = func(t *testing.T) { // func TestExpired
 		e := zktest.Start(t, zktest.Options{})
@@ -29,7 +29,7 @@ func ExampleExpire() {
 	}
 }
 
-// An ensemble outside of a test, whose leader fails.
+// This example runs an ensemble outside of a test, and lets its leader fail.
 func ExampleServe() {
 	e, err := zktest.Serve(zktest.Options{Servers: 3})
 	if err != nil {

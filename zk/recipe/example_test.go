@@ -33,7 +33,7 @@ func check(err error) {
 	}
 }
 
-// A few recipes, one after the other.
+// This example uses a few recipes, one after the other.
 func Example() {
 	withServer(func(ctx context.Context, c *zk.Client, _ *zk.Sessions) {
 		held, err := recipe.NewMutex(c, "/locks/report", recipe.Options{}).Lock(ctx)
@@ -62,7 +62,7 @@ func Example() {
 	// 3 <nil>
 }
 
-// A nightly job that runs once, on the first machine that gets the lock.
+// This nightly job runs once, on the first machine that gets the lock.
 func ExampleMutex() {
 	job := func(ctx context.Context, c *zk.Client, machine string) error {
 		held, err := recipe.NewMutex(c, "/locks/nightly", recipe.Options{Data: []byte(machine)}).TryLock(ctx)
@@ -90,7 +90,7 @@ func ExampleMutex() {
 	// second has nothing to do
 }
 
-// A write that the server refuses unless the lock is held when it applies the write.
+// The server refuses this write unless the lock is held when it applies the write.
 func ExampleHeld_Guard() {
 	withServer(func(ctx context.Context, c *zk.Client, _ *zk.Sessions) {
 		_, err := c.Create(ctx, "/state", []byte("empty"), zk.ModePersistent, zk.OpenACL())
@@ -110,8 +110,8 @@ func ExampleHeld_Guard() {
 	// true
 }
 
-// A resource outside of ZooKeeper refuses a late holder: one that was stopped for so long that another client got the
-// lock, and that doesn't know it yet.
+// A resource outside of ZooKeeper refuses a late holder of the lock. That client was stopped for so long that another
+// client got the lock, and doesn't know this yet.
 func ExampleHeld_Token() {
 	var highest int64 // kept by the resource
 	write := func(token int64, text string) {
@@ -140,7 +140,7 @@ func ExampleHeld_Token() {
 	// refused: by the first, late
 }
 
-// Two may hold a lease. The third gives up after a short wait.
+// Two clients may hold a lease. The third gives up after a short wait.
 func ExampleSemaphore() {
 	withServer(func(ctx context.Context, c *zk.Client, _ *zk.Sessions) {
 		s := recipe.NewSemaphore(c, "/printers", 2, recipe.Options{})
@@ -173,7 +173,7 @@ func ExampleElection() {
 	// <nil>
 }
 
-// A program that asks whether it leads, instead of being called.
+// This program asks whether it leads, instead of passing a function.
 func ExampleLatch() {
 	withServer(func(ctx context.Context, _ *zk.Client, sessions *zk.Sessions) {
 		l := recipe.NewLatch(sessions, "/leader", recipe.Options{Data: []byte("me")})
@@ -193,7 +193,7 @@ func ExampleLatch() {
 	// <nil>
 }
 
-// Two locks together. Other callers may name them in another order without a deadlock.
+// This example takes two locks together. Other callers may name them in another order without a deadlock.
 func ExampleLockAll() {
 	withServer(func(ctx context.Context, c *zk.Client, _ *zk.Sessions) {
 		from := recipe.NewMutex(c, "/accounts/2", recipe.Options{})
@@ -213,7 +213,7 @@ func ExampleLockAll() {
 	// recipe: lock all: the lock /accounts/2 is given twice and would wait for itself
 }
 
-// Each process sees which others are running.
+// Each process sees which other processes are running.
 func ExampleGroup() {
 	withServer(func(ctx context.Context, _ *zk.Client, sessions *zk.Sessions) {
 		g := recipe.JoinGroup(sessions, "/workers", "worker-1", recipe.Options{Data: []byte("10.0.0.1:80")})
@@ -226,7 +226,7 @@ func ExampleGroup() {
 	// Output: worker-1 at 10.0.0.1:80
 }
 
-// A change that is applied exactly once, whatever other clients do and whichever replies are lost.
+// This change is applied exactly once, whatever other clients do and whichever replies are lost.
 func ExampleValue_Update() {
 	withServer(func(ctx context.Context, c *zk.Client, _ *zk.Sessions) {
 		v := recipe.NewValue(c, "/list", recipe.Options{})
@@ -244,7 +244,7 @@ func ExampleValue_Update() {
 	// ann;bob;
 }
 
-// At least once: an item that a consumer didn't finish goes to another consumer.
+// An item that a consumer didn't finish goes to another consumer, so each item is consumed at least once.
 func ExampleQueue_Claim() {
 	withServer(func(ctx context.Context, c *zk.Client, _ *zk.Sessions) {
 		q := recipe.NewQueue(c, "/work", recipe.Options{})
@@ -303,7 +303,7 @@ func ExampleCache() {
 	// red true
 }
 
-// A cache of znodes whose data are JSON.
+// This cache holds znodes whose data is JSON.
 func ExampleTypedCache() {
 	withServer(func(ctx context.Context, c *zk.Client, sessions *zk.Sessions) {
 		type limit struct{ Requests int }
@@ -340,7 +340,7 @@ func ExampleDiscovery() {
 	// Output: using 10.0.0.1 8080
 }
 
-// Several changes, applied exactly once, even if a reply is lost.
+// These changes are applied together and exactly once, even if a reply is lost.
 func ExampleLedger() {
 	withServer(func(ctx context.Context, c *zk.Client, _ *zk.Sessions) {
 		for _, path := range []string{"/a", "/b"} {

@@ -17,8 +17,8 @@ import (
 	"github.com/zooid-project/zooid/zktest"
 )
 
-// The spans of a program's work and of its requests. A program has its own exporter in place of the one in memory. It
-// usually sets the global provider, which zkotel.Options{} uses.
+// This example prints the spans of a program's work and of its requests. A program has its own exporter instead of the
+// one in memory. It usually sets the global provider, which zkotel.Options{} uses.
 func Example() {
 	servers, err := zktest.Serve(zktest.Options{})
 	check(err)
@@ -51,7 +51,7 @@ func Example() {
 	// work internal Unset false
 }
 
-// check ends an example that goes wrong.
+// check ends an example that fails.
 func check(err error) {
 	if err != nil {
 		log.Fatal(err)

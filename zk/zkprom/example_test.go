@@ -16,7 +16,7 @@ import (
 	"github.com/zooid-project/zooid/zktest"
 )
 
-// The metrics of a client that makes two requests, as promhttp.HandlerFor(registry, …) serves them.
+// This example prints the metrics of a client that makes two requests, as promhttp.HandlerFor serves them.
 func Example() {
 	servers, err := zktest.Serve(zktest.Options{})
 	check(err)
@@ -51,7 +51,7 @@ func Example() {
 	// getData NoNode 1
 }
 
-// check ends an example that goes wrong.
+// check ends an example that fails.
 func check(err error) {
 	if err != nil {
 		log.Fatal(err)
