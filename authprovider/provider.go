@@ -150,6 +150,6 @@ func CheckScheme(name string) error {
 	case slices.Contains(builtIn[:], name):
 		return fmt.Errorf("the scheme %s is built in; a provider needs a name of its own", name)
 	}
-	return fmt.Errorf("%.40q is no name for a scheme; use 1 to %d lower-case letters, digits, and - between them", name,
+	return fmt.Errorf("%.40q isn't a name for a scheme; use 1 to %d lower-case letters, digits, and - between them", name,
 		SchemeBytesMax)
 }

@@ -54,7 +54,7 @@ func (f Future[T]) Wait(ctx context.Context) (T, error) {
 		select {
 		case <-f.k.done:
 		case <-ctx.Done():
-			return none, cancelError(ctx, f.k, "", true, "no reply yet; the call goes on")
+			return none, cancelError(ctx, f.k, "", true, "no reply yet; the call continues")
 		}
 	}
 	if f.k.err != nil {

@@ -34,13 +34,13 @@ const (
 func badSRVName(name string) string {
 	name = strings.TrimSuffix(name, ".")
 	if len(name) > 253 {
-		return "the name of the SRV records is longer than DNS takes"
+		return "the name of the SRV records is longer than DNS permits"
 	}
 	for label := range strings.SplitSeq(name, ".") {
 		if label == "" || len(label) > 63 || strings.ContainsFunc(label, func(r rune) bool {
 			return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 		}) {
-			return fmt.Sprintf("%q is no name of SRV records, such as _zookeeper._tcp.example.com", name)
+			return fmt.Sprintf("%q isn't a name of SRV records, such as _zookeeper._tcp.example.com", name)
 		}
 	}
 	return ""

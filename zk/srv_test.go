@@ -334,11 +334,11 @@ func TestSRVOptions(t *testing.T) {
 	for _, test := range []struct{ connect, srv, want string }{
 		{"zk1:2181", srvName, "it names servers, and Options.SRV does too"},
 		{"/app/", srvName, "chroot"},
-		{"", "a b", "no name of SRV records"},
-		{"", "a..b", "no name of SRV records"},
-		{"", "x:2181", "no name of SRV records"},
-		{"", strings.Repeat("abc.", 70) + "d", "longer than DNS takes"},
-		{"", strings.Repeat("a", 64), "no name of SRV records"},
+		{"", "a b", "isn't a name of SRV records"},
+		{"", "a..b", "isn't a name of SRV records"},
+		{"", "x:2181", "isn't a name of SRV records"},
+		{"", strings.Repeat("abc.", 70) + "d", "longer than DNS permits"},
+		{"", strings.Repeat("a", 64), "isn't a name of SRV records"},
 		{"", "", "names no server"},
 	} {
 		c, err := New(test.connect, Options{SRV: test.srv, Resolver: &zone{}})

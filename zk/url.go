@@ -166,7 +166,7 @@ var urlParameters = []urlParameter{
 	{"session_timeout", false, func(o *Options, _ *tlsFiles, value string) string {
 		d, err := time.ParseDuration(value)
 		if err != nil || d < timeoutMin || d > timeoutMax {
-			return fmt.Sprintf("%q is no duration from %v to %v, such as 10s", value, timeoutMin, timeoutMax)
+			return fmt.Sprintf("%q isn't a duration from %v to %v, such as 10s", value, timeoutMin, timeoutMax)
 		}
 		o.SessionTimeout = d
 		return ""
@@ -191,7 +191,7 @@ func numberInto(field func(*Options) *int) func(*Options, *tlsFiles, string) str
 	return func(o *Options, _ *tlsFiles, value string) string {
 		n, err := strconv.ParseInt(value, 10, 32)
 		if err != nil || n < 1 {
-			return fmt.Sprintf("%q is no number from 1 to %d", value, 1<<31-1)
+			return fmt.Sprintf("%q isn't a number from 1 to %d", value, 1<<31-1)
 		}
 		*field(o) = int(n)
 		return ""

@@ -37,7 +37,7 @@ func (provider) HandleAuthentication(r authprovider.Request) (authprovider.Ident
 	}
 	guess, err := strconv.ParseInt(string(r.Auth), 10, 32)
 	if err != nil || number != 0 && guess%number != 0 {
-		return authprovider.Identities{}, errors.New("the credential is no multiple of the number in /key")
+		return authprovider.Identities{}, errors.New("the credential isn't a multiple of the number in /key")
 	}
 	return in, nil
 }

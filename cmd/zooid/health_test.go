@@ -164,7 +164,7 @@ func TestReload(t *testing.T) {
 	if code, text := limits("list"); code != 0 || !strings.Contains(text, "/ depth=3\n") {
 		t.Errorf("zooid limits list: %d, %s", code, text)
 	}
-	if code, text := limits("set connection depth=3"); code == 0 || !strings.Contains(text, "no limit of the scope") {
+	if code, text := limits("set connection depth=3"); code == 0 || !strings.Contains(text, "isn't a limit of the scope") {
 		t.Errorf("a limit that connections don't have: %d, %s", code, text)
 	}
 	if code, text := limits("delete /"); code != 0 {

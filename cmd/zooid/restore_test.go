@@ -82,7 +82,7 @@ func TestRestoreCommand(t *testing.T) {
 			"garbage": strings.Repeat("no snapshot", 100), "tiny": "x",
 		} {
 			if status, answer := p.adminCall("POST", "restore", bad); status != http.StatusBadRequest ||
-				!strings.Contains(answer, "no snapshot to restore") || strings.Contains(answer, os.TempDir()) {
+				!strings.Contains(answer, "isn't a snapshot to restore") || strings.Contains(answer, os.TempDir()) {
 				t.Errorf("%s, %s: %d, %s", format, what, status, answer)
 			}
 		}

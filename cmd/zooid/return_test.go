@@ -164,7 +164,7 @@ func TestReturn(t *testing.T) {
 	h.create("/two")
 	h.startObservers()
 	code, said := h.back("-stop", h.stop("zooid"), "-stop-observer", stopObserver, "-start", start)
-	if code != 0 || !strings.Contains(said, "last step, after which") ||
+	if code != 0 || !strings.Contains(said, "last step, which starting") ||
 		!strings.Contains(said, "Apache's servers [1 2] were started") {
 		t.Fatalf("exit %d\n%s", code, said)
 	}

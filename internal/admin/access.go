@@ -16,7 +16,7 @@ const (
 	errAuthMissing   = "Auth info is missing for the command"
 	errUnauthorized  = "Not authorized"
 	errNotAuthentic  = "Not authenticated"
-	errOpenRoot      = errUnauthorized + ": the ACL of / admits everybody, which isn't enough; ask as a superuser, as somebody whom that ACL names, or with the file admin.token of the server's data directory"
+	errOpenRoot      = errUnauthorized + ": the ACL of / admits everybody, which isn't enough; ask as a superuser, as an identity that the ACL names, or with the file admin.token of the server's data directory"
 	errRuled         = errUnauthorized + ": the tree has a policy or limits (/zookeeper/policy, /zookeeper/limits), past which this command goes; ask as a superuser, or with the file admin.token of the server's data directory"
 	authHeader       = "Authorization"
 	authTokensMax    = 2

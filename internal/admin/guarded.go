@@ -125,14 +125,14 @@ func (c *call) body(into any) bool {
 	switch {
 	case errors.As(err, &large):
 		c.fail(http.StatusRequestEntityTooLarge,
-			fmt.Sprintf("The body has more than %d bytes, the most that this command takes", bodyBytesMax))
+			fmt.Sprintf("The body has more than %d bytes, the maximum for this command", bodyBytesMax))
 		return false
 	case err != nil:
 		c.fail(http.StatusBadRequest, "The body can't be read to its end")
 		return false
 	}
 	if err := json.Unmarshal(b, into); err != nil {
-		c.fail(http.StatusBadRequest, "The body is no JSON that this command takes: "+err.Error())
+		c.fail(http.StatusBadRequest, "The body isn't JSON that this command accepts: "+err.Error())
 		return false
 	}
 	return true
@@ -169,7 +169,7 @@ func (c *call) drain() {
 	}
 	force := c.query.Get("why")
 	if c.query.Has("why") && (force == "" || len(force) > reasonBytesMax) {
-		c.fail(http.StatusBadRequest, fmt.Sprintf("A drain by force takes a reason (why) of 1 to %d bytes", reasonBytesMax))
+		c.fail(http.StatusBadRequest, fmt.Sprintf("A drain by force needs a reason (why) of 1 to %d bytes", reasonBytesMax))
 		return
 	}
 	http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(c.admin.opt.DrainTimeout + answerTimeout))

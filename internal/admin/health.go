@@ -17,7 +17,7 @@ const (
 )
 
 // DrainingText is the text of ReasonDraining.
-const DrainingText = "The server is drained, or about to be: it takes no new clients, and others take over."
+const DrainingText = "The server is drained, or about to be: it accepts no new clients, and others take over."
 
 // A Reason says why a server isn't ready: a code for programs and a text for people.
 type Reason struct {

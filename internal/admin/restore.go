@@ -59,7 +59,7 @@ func (c *call) restore() {
 	znodes, err := c.admin.opt.Znodes(file)
 	if err != nil {
 		c.fail(http.StatusBadRequest,
-			"The body is no snapshot to restore: "+strings.ReplaceAll(err.Error(), dir+string(filepath.Separator), ""))
+			"The body isn't a snapshot to restore: "+strings.ReplaceAll(err.Error(), dir+string(filepath.Separator), ""))
 		return
 	}
 	c.admin.restores.count(began) // not earlier: a body that is no snapshot has cost the ensemble nothing

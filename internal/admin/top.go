@@ -18,7 +18,7 @@ func (c *call) top() {
 	if given := c.query.Get("n"); given != "" {
 		var err error
 		if n, err = strconv.Atoi(given); err != nil || n < 1 || n > busiest.KeysMax {
-			c.fail(http.StatusBadRequest, fmt.Sprintf("n is no number from 1 to %d", busiest.KeysMax))
+			c.fail(http.StatusBadRequest, fmt.Sprintf("n isn't a number from 1 to %d", busiest.KeysMax))
 			return
 		}
 	}

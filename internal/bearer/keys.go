@@ -101,7 +101,7 @@ func CheckLocation(location string) error {
 	u, err := url.Parse(location)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil:
-		return errors.New("it is no URL, or one with a password")
+		return errors.New("it isn't a URL, or it contains a password")
 	case u.Scheme == "https":
 		return nil
 	case u.Scheme != "http":
@@ -254,7 +254,7 @@ func parseKeys(b []byte) ([]jose.JSONWebKey, error) {
 		Keys []json.RawMessage `json:"keys"`
 	}
 	if err := json.Unmarshal(b, &set); err != nil {
-		return nil, errors.New("it is no JSON Web Key Set")
+		return nil, errors.New("it isn't a JSON Web Key Set")
 	}
 	var keys []jose.JSONWebKey
 	for _, raw := range set.Keys[:min(len(set.Keys), keysMax)] {

@@ -112,7 +112,7 @@ func (p *Provider) HandleAuthentication(r authprovider.Request) (authprovider.Id
 func (p *Provider) parse(text string) (*jwt.JSONWebToken, error) {
 	token, err := jwt.ParseSigned(strings.TrimSpace(text), p.algorithms)
 	if err != nil || len(token.Headers) != 1 {
-		return nil, fmt.Errorf("it is no JSON Web Token signed by %s", strings.Join(p.o.Algorithms, ", "))
+		return nil, fmt.Errorf("it isn't a JSON Web Token signed by %s", strings.Join(p.o.Algorithms, ", "))
 	}
 	kind, _ := token.Headers[0].ExtraHeaders[jose.HeaderType].(string)
 	switch strings.TrimPrefix(strings.ToLower(kind), "application/") {
@@ -148,7 +148,7 @@ func (p *Provider) judge(claims *jwt.Claims, all map[string]any) (authprovider.I
 	}
 	name, _ := lookup(all, p.o.IDClaim).(string)
 	if !isID(name) || strings.HasPrefix(name, groupPrefix) {
-		return authprovider.Identities{}, fmt.Errorf("the token's claim %s is no id: text that can be printed and doesn't begin with %s",
+		return authprovider.Identities{}, fmt.Errorf("the token's claim %s isn't an id: text that can be printed and doesn't begin with %s",
 			p.o.IDClaim, groupPrefix)
 	}
 	ids := authprovider.Identities{IDs: []string{name}, Expires: claims.Expiry.Time().Add(p.o.Skew)}

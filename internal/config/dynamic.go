@@ -31,7 +31,7 @@ func LoadDynamic(path string) (Members, error) {
 	}
 	if i := slices.IndexFunc(props, func(p property) bool { return p.key == "version" }); i >= 0 {
 		return Members{}, &Error{Code: "ZD-1006", File: path, Line: props[i].line, Key: "version", Value: props[i].value,
-			Problem: "the version stands in the name of a dynamic file, not inside; remove the line"}
+			Problem: "the version belongs in the name of a dynamic file, not inside; remove the line"}
 	}
 	m.Version = versionOf(path)
 	return m, nil

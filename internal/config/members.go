@@ -47,7 +47,7 @@ func (a HostPort) String() string { return bracketed(a.Host) + ":" + strconv.Ito
 
 // memberForm is shown whenever a server line does not parse.
 const memberForm = "the form is host:quorumPort:electionPort[:participant|observer] (several joined by |), then optionally " +
-	";[host:]clientPort and ;[host:]secureClientPort; an IPv6 address stands in brackets"
+	";[host:]clientPort and ;[host:]secureClientPort; an IPv6 address needs brackets"
 
 // membersMax bounds a membership text from outside: more servers than any ensemble has.
 const membersMax = 1024
@@ -90,7 +90,7 @@ func membersOf(file string, props []property, strict bool) (Members, *Error) {
 				return fail("%v", err)
 			}
 			if line, dup := seen[member.ID]; dup {
-				return fail("server %d is already given in line %d; each id stands for one server", member.ID, line)
+				return fail("server %d is already given in line %d; each id names one server", member.ID, line)
 			}
 			if len(seen) == membersMax {
 				return fail("more than %d servers", membersMax)
@@ -106,7 +106,7 @@ func membersOf(file string, props []property, strict bool) (Members, *Error) {
 			}
 			m.Version = int64(v)
 		case strict:
-			return fail("only server.N and version may stand in a membership; other keys belong in zoo.cfg")
+			return fail("a membership may contain only server.N and version; other keys belong in zoo.cfg")
 		}
 	}
 	slices.SortFunc(m.Servers, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
@@ -259,7 +259,7 @@ func canonicalHost(host string) (string, error) {
 		return javaAddr(addr), nil
 	}
 	if !isName(host) && (err != nil || !isName(addr.Zone())) {
-		return "", fmt.Errorf("%s is not a host name or IP address; an IPv6 address stands in brackets", quoted(host))
+		return "", fmt.Errorf("%s is not a host name or IP address; an IPv6 address needs brackets", quoted(host))
 	}
 	return host, nil
 }

@@ -139,7 +139,7 @@ func (l *loader) authRules() {
 	}
 	for _, mechanism := range a.SASLMechanisms {
 		if !slices.Contains(saslMechanisms, mechanism) {
-			l.fail("ZD-1002", "sasl.enabled.mechanisms", "%s is no mechanism; allowed: %s", printable(mechanism),
+			l.fail("ZD-1002", "sasl.enabled.mechanisms", "%s isn't a mechanism; allowed: %s", printable(mechanism),
 				alternatives(saslMechanisms))
 		}
 	}
@@ -213,7 +213,7 @@ func (l *loader) fourLetterRules() {
 		}
 		if !slices.Contains(fourLetterWords, word) {
 			l.warnAt("ZD-1029", l.given[name], name,
-				fmt.Sprintf("%s is no four-letter word; known: %s", printable(word), strings.Join(fourLetterWords, " ")))
+				fmt.Sprintf("%s isn't a four-letter word; known: %s", printable(word), strings.Join(fourLetterWords, " ")))
 			continue
 		}
 		words = append(words, word)

@@ -40,7 +40,7 @@ func (l *loader) strictRules() {
 		c.Auth.DigestAlg = strictAlgs[0]
 	} else if !slices.Contains(strictAlgs, c.Auth.DigestAlg) {
 		open("DigestAuthenticationProvider.digestAlg",
-			"use "+alternatives(strictAlgs)+", and make superDigest and ACLs anew (zooid digest)")
+			"use "+alternatives(strictAlgs)+", and make new hashes for superDigest and ACLs (zooid digest)")
 	}
 	if _, given := l.given["auth.recheckSeconds"]; !given {
 		c.Auth.Recheck = time.Minute

@@ -21,7 +21,7 @@ func inspect(path string) error {
 		return err
 	}
 	if !st.Mode().IsRegular() {
-		return fmt.Errorf("use the program %s: it is no file", path)
+		return fmt.Errorf("use the program %s: it isn't a file", path)
 	}
 	trusted := func(at string, st fs.FileInfo, of fs.FileInfo) error {
 		if !ownedBy(st, of) {

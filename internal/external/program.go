@@ -153,7 +153,7 @@ func (c *process) ask(ctx context.Context, q *question) (*answer, error) {
 		return nil, err
 	}
 	if _, err := c.in.Write(line); err != nil {
-		return nil, fmt.Errorf("it takes no question: %w", unnamed(err))
+		return nil, fmt.Errorf("it accepts no question: %w", unnamed(err))
 	}
 	b, chunk := []byte(nil), make([]byte, 4<<10)
 	for {

@@ -51,7 +51,7 @@ func CheckTarget(target string) error {
 	u, err := url.Parse(target)
 	switch {
 	case err != nil || u.Host == "":
-		return errors.New("it is no URL")
+		return errors.New("it isn't a URL")
 	case u.User != nil:
 		return errors.New("an URL with a password would be shown in logs; leave it out")
 	case u.Scheme == "https":

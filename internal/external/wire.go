@@ -52,7 +52,7 @@ func parseAnswer(b []byte, request uint64) (*answer, error) {
 	d.DisallowUnknownFields()
 	a := &answer{}
 	if err := d.Decode(a); err != nil {
-		return nil, errors.New("the answer is no JSON object with the fields request, ids, super, seconds and refused")
+		return nil, errors.New("the answer isn't a JSON object with the fields request, ids, super, seconds and refused")
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("something follows the answer")

@@ -129,7 +129,7 @@ func (l *login) step(token []byte) (reply []byte, authorizationID string, err er
 		fallthrough
 	case wantNothing:
 		if l.stage == wantNothing && len(token) > 0 {
-			return nil, "", errors.New("the token behind the server's proof is not empty")
+			return nil, "", errors.New("the token after the server's proof isn't empty")
 		}
 		l.stage = wantLayer
 		reply, err = l.context.offer()
@@ -147,5 +147,5 @@ func (l *login) step(token []byte) (reply []byte, authorizationID string, err er
 		authorizationID, err = l.acceptor.identity(client)
 		return nil, authorizationID, err
 	}
-	return nil, "", errors.New("the login is over; a new one takes a new connection")
+	return nil, "", errors.New("the login is over; a new one needs a new connection")
 }

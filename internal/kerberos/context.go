@@ -45,7 +45,7 @@ func accept(token []byte, settings *service.Settings) (*context, error) {
 		return nil, err
 	}
 	if !first.IsAPReq() {
-		return nil, errors.New("the token is no request with a ticket")
+		return nil, errors.New("the token isn't a request with a ticket")
 	}
 	req := &first.APReq
 	if ok, _, err := service.VerifyAPREQ(req, settings); err != nil || !ok {

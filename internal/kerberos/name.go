@@ -100,7 +100,7 @@ func ParsePrincipal(text string) (Principal, error) {
 	name, realm, _ := strings.Cut(text, "@")
 	p := Principal{Names: strings.Split(name, "/"), Realm: realm}
 	if slices.Contains(p.Names, "") || len(p.Names) > 2 || strings.ContainsAny(realm, "@/") {
-		return p, fmt.Errorf("%.200q is no principal of the form name/host@REALM", text)
+		return p, fmt.Errorf("%.200q isn't a principal of the form name/host@REALM", text)
 	}
 	return p, nil
 }
@@ -127,7 +127,7 @@ func (r *Rules) Short(p Principal) (string, error) {
 			continue
 		}
 		if name == "" || strings.ContainsAny(name, "/@") {
-			return "", fmt.Errorf("the rule %.100q of security.auth_to_local makes %.100q of %.200q, which is no simple name",
+			return "", fmt.Errorf("the rule %.100q of security.auth_to_local makes %.100q of %.200q, which isn't a simple name",
 				rule.text, name, p)
 		}
 		return name, nil

@@ -111,7 +111,7 @@ func NewPort(o Options) (*Port, error) {
 	case o.Keys.Location == "":
 		return nil, errors.New("accept TLS connections: there is no key store; set keyStore.location to a JKS, PKCS12 or PEM file with the server's key and certificate")
 	case o.Trust.Location == "" && p.clientAuth != tls.NoClientCert && o.SystemTrust:
-		p.notes = append(p.notes, "there is no trust store, so that clients are believed whose certificates are of an authority that this system trusts, anybody's; set trustStore.location to a file with the certificate of their issuer")
+		p.notes = append(p.notes, "there is no trust store, so a client's certificate from any authority that this system trusts is accepted; set trustStore.location to a file with the certificate of their issuer")
 	case o.Trust.Location == "" && p.clientAuth != tls.NoClientCert:
 		return nil, errors.New("verify the certificates of clients: there is no trust store; set trustStore.location to a file with the certificate of their issuer, or clientAuth=none to ask for no certificates")
 	}

@@ -131,7 +131,7 @@ func readFile(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if !st.Mode().IsRegular() || st.Size() > limit {
-		return nil, fmt.Errorf("read %s: it is no regular file of at most %d bytes", path, limit)
+		return nil, fmt.Errorf("read %s: it isn't a regular file of at most %d bytes", path, limit)
 	}
 	return os.ReadFile(path)
 }

@@ -131,7 +131,7 @@ func TestStoreErrors(t *testing.T) {
 		{typed(stored("server.jks"), "PEM"), "no certificate in PEM form"},
 		{typed(stored("server.pem"), "JKS"), "neither a key"},
 		{Store{Location: damaged, Password: password}, "the file is damaged"},
-		{Store{Location: "testdata", Type: "PEM"}, "no regular file"},
+		{Store{Location: "testdata", Type: "PEM"}, "isn't a regular file"},
 		{Store{Location: "testdata/server.jks", PasswordPath: "testdata/missing"},
 			"read the password of the store testdata/server.jks"},
 	} {

@@ -100,7 +100,7 @@ func Parse(s Scope, text string, base Set) (Set, error) {
 		name, number, _ := strings.Cut(part, "=")
 		at := slices.Index(kindNames[:], name)
 		if at < 0 || !slices.Contains(kindsOf[s], Kind(at)) {
-			return base, fmt.Errorf("%.40q is no limit of the scope %s, which has %s", name, s, namesOf(s))
+			return base, fmt.Errorf("%.40q isn't a limit of the scope %s, which has %s", name, s, namesOf(s))
 		}
 		n, err := strconv.ParseInt(number, 10, 64)
 		if err != nil || n < 0 || n > ValueMax {

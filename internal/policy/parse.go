@@ -34,7 +34,7 @@ func ParsePerms(text string) (perms jute.Perm, err error) {
 	for _, name := range strings.Split(text, ",") {
 		at := slices.IndexFunc(permWords, func(w permWord) bool { return w.word == name })
 		if at < 0 {
-			return 0, fmt.Errorf("%.40q is no permission: want read, write, create, delete, admin or all, with commas between",
+			return 0, fmt.Errorf("%.40q isn't a permission: want read, write, create, delete, admin or all, with commas between",
 				name)
 		}
 		perms |= permWords[at].perm
@@ -50,7 +50,7 @@ func ParsePerms(text string) (perms jute.Perm, err error) {
 //	new below PATH acl scheme:id:cdrwa…
 func Parse(text []byte) (*Policy, error) {
 	if len(text) > TextBytesMax {
-		return nil, fmt.Errorf("it takes %d bytes; at most %d are read", len(text), TextBytesMax)
+		return nil, fmt.Errorf("it has %d bytes; at most %d are read", len(text), TextBytesMax)
 	}
 	p := &parser{policy: &Policy{rules: map[string][]*Rule{}, defaults: map[string]*Default{}}, roles: map[string]int{}}
 	var lines [][]string
@@ -225,7 +225,7 @@ func (p *parser) defaultACL(d Default, l []string) error {
 // place checks the path of a rule and records its depth.
 func (p *parser) place(path string) error {
 	if err := jute.CheckPath(path); err != nil || len(path) > pathBytesMax {
-		return fmt.Errorf("%.80q is no path of a znode, or has more than %d bytes", path, pathBytesMax)
+		return fmt.Errorf("%.80q isn't a path of a znode, or has more than %d bytes", path, pathBytesMax)
 	}
 	if path != "/" {
 		p.policy.depth = max(p.policy.depth, strings.Count(path, "/"))
@@ -237,7 +237,7 @@ func (p *parser) place(path string) error {
 func identity(text string) (jute.ACL, error) {
 	scheme, id, ok := strings.Cut(text, ":")
 	if !ok || scheme == "world" || scheme == "auth" || scheme == "super" {
-		return jute.ACL{}, fmt.Errorf("%.80q is no identity such as sasl:ann@REALM or ip:10.0.0.0/8", text)
+		return jute.ACL{}, fmt.Errorf("%.80q isn't an identity such as sasl:ann@REALM or ip:10.0.0.0/8", text)
 	}
 	e := jute.ACL{Perms: jute.PermAll, ID: jute.ID{Scheme: scheme, ID: id}}
 	return e, valid(e, text)

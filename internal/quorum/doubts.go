@@ -103,7 +103,7 @@ func (e *UndecidedError) Error() string {
 	for _, id := range slices.Sorted(maps.Keys(e.Digests)) {
 		have = append(have, fmt.Sprintf("server %d has %016x", id, e.Digests[id]))
 	}
-	return fmt.Sprintf("the states of the servers have diverged and no majority of the voters %v tells which is right: after log entry %d %s. This server stops, to acknowledge nothing on a wrong state. Remove nothing. Start the servers that are down: they may decide it. Otherwise stop all, keep copies of all data directories, choose the server whose content is right, copy the content of its data directory, and of its log directory if there is one, without myid and server.kept, over the others', and start all",
+	return fmt.Sprintf("the states of the servers have diverged and no majority of the voters %v shows which is right: after log entry %d %s. This server stops, to acknowledge nothing on a wrong state. Remove nothing. Start the servers that are down: they may decide it. Otherwise stop all, keep copies of all data directories, choose the server whose content is right, copy the content of its data directory, and of its log directory if there is one, without myid and server.kept, over the others', and start all",
 		e.Voters, e.Index, strings.Join(have, ", "))
 }
 

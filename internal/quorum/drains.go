@@ -290,7 +290,7 @@ func (d *drains) decide(id uint64) (refusal string, final bool) {
 			missing = append(missing, fmt.Sprintf("server %d %s", v, why))
 		}
 		if most := len(voters)/2 + 1; len(voters) > 0 && staying < most {
-			refusal = fmt.Sprintf("%d of %d voters would go on serving, and %d are needed", staying, len(voters), most)
+			refusal = fmt.Sprintf("%d of %d voters would keep serving, and %d are needed", staying, len(voters), most)
 			if len(missing) > 0 {
 				refusal += "; " + strings.Join(missing, ", ")
 			}

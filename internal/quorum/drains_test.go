@@ -443,17 +443,17 @@ func TestDrainDecision(t *testing.T) {
 	}{
 		{"all stay", []uint64{1, 2, 3}, nil, map[uint64]byte{2: 0, 3: 0}, "", false},
 		{"one drains", []uint64{1, 2, 3}, nil, map[uint64]byte{2: 0, 3: drainDoes},
-			"1 of 3 voters would go on serving, and 2 are needed; server 3 drains", true},
+			"1 of 3 voters would keep serving, and 2 are needed; server 3 drains", true},
 		{"one is unknown", []uint64{1, 2, 3}, nil, map[uint64]byte{2: 0},
-			"1 of 3 voters would go on serving, and 2 are needed; server 3 hasn't said that it serves", false},
+			"1 of 3 voters would keep serving, and 2 are needed; server 3 hasn't said that it serves", false},
 		{"both", []uint64{1, 2, 3, 7}, nil, map[uint64]byte{2: 0, 3: drainDoes},
-			"1 of 4 voters would go on serving, and 3 are needed; server 3 drains, server 7 hasn't said that it serves", true},
+			"1 of 4 voters would keep serving, and 3 are needed; server 3 drains, server 7 hasn't said that it serves", true},
 		{"two voters", []uint64{1, 2}, nil, map[uint64]byte{2: 0},
-			"1 of 2 voters would go on serving, and 2 are needed", true},
-		{"the only voter", []uint64{2}, nil, nil, "0 of 1 voters would go on serving, and 1 are needed", true},
+			"1 of 2 voters would keep serving, and 2 are needed", true},
+		{"the only voter", []uint64{2}, nil, nil, "0 of 1 voters would keep serving, and 1 are needed", true},
 		{"an observer", []uint64{1, 3}, nil, map[uint64]byte{2: 0, 3: 0}, "", false},
 		{"former voters", []uint64{1, 2, 3}, []uint64{1, 2, 3, 8, 9}, map[uint64]byte{2: 0, 3: 0},
-			"2 of 5 voters would go on serving, and 3 are needed; server 8 hasn't said that it serves, " +
+			"2 of 5 voters would keep serving, and 3 are needed; server 8 hasn't said that it serves, " +
 				"server 9 hasn't said that it serves", false},
 	} {
 		d := serves(t)
@@ -490,7 +490,7 @@ func TestDrainReported(t *testing.T) {
 	report := func(term uint64, flags byte) []byte {
 		return append(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, term), ask), flags)
 	}
-	granted, refused := binary.BigEndian.AppendUint64(nil, ask), "!1 of 3 voters would go on serving, and 2 are needed"
+	granted, refused := binary.BigEndian.AppendUint64(nil, ask), "!1 of 3 voters would keep serving, and 2 are needed"
 	for _, c := range []struct {
 		what    string
 		is      func(d *drains, e *Event)

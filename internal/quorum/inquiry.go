@@ -229,7 +229,7 @@ func (q *Inquiry) Round(now int64, answers map[uint64]Answer, ordered bool) (b B
 	switch {
 	case q.known || r.known:
 		if !q.Empty() {
-			r.waiting = append(r.waiting, fmt.Sprintf("this server has data of its own (%v), which no ensemble takes over: decide whose data counts. For theirs, set this server's aside (zooid recover -set-aside, here); for its own, stop the others, set theirs aside, and start all",
+			r.waiting = append(r.waiting, fmt.Sprintf("this server has data of its own (%v), which no ensemble takes over: decide which data to keep. For theirs, set this server's aside (zooid recover -set-aside, here); for its own, stop the others, set theirs aside, and start all",
 				q.Holds))
 		}
 		return b, r.waiting, false
@@ -393,7 +393,7 @@ func (q *Inquiry) beginWith(r *inquiryRound) (b Beginning, ok bool) {
 		if len(missing) == 0 {
 			return q.beginning(f), true
 		}
-		r.wait(id, "has founded an ensemble (cluster %016x) without this server, which can't know when: it takes part once servers %v answer and hold no other data. If one of these is gone for good, stop server %d, run 'zooid recover -new-ensemble' there, and start it: this server joins",
+		r.wait(id, "has founded an ensemble (cluster %016x) without this server, which can't know when: it takes part once servers %v answer and hold no other data. If one of these is lost permanently, stop server %d, run 'zooid recover -new-ensemble' there, and start it: this server joins",
 			r.answers[id].Cluster, missing, id)
 	}
 	return b, false
@@ -441,7 +441,7 @@ func (q *Inquiry) found(r *inquiryRound, ordered bool) (b Beginning, waiting []s
 	if !votes && !q.Empty() {
 		r.open = true
 		r.waiting = append(r.waiting,
-			fmt.Sprintf("this server has data of its own (%v), and is no voter in its server lines", q.Holds))
+			fmt.Sprintf("this server has data of its own (%v), and isn't a voter in its server lines", q.Holds))
 	}
 	data, differ := r.data(q.Self)
 	if differ != "" {

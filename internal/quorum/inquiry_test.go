@@ -204,7 +204,7 @@ func TestUnknownIsWaitedFor(t *testing.T) {
 		"the third has begun by an order with an earlier start of the first": {func(w *inquiryWorld) {
 			w.begun[3] = Beginning{Cluster: 5, Founding: &Founding{Lineage: 5, Term: 1, Voters: []uint64{1, 3}}}
 			w.silent[[2]uint64{1, 2}] = true
-		}, "once servers [2] answer and hold no other data. If one of these is gone for good, stop server 3, run 'zooid recover -new-ensemble' there, and start it"},
+		}, "once servers [2] answer and hold no other data. If one of these is lost permanently, stop server 3, run 'zooid recover -new-ensemble' there, and start it"},
 		"the third belongs to an ensemble": {func(w *inquiryWorld) {
 			w.begun[3], w.elected[3] = Beginning{Cluster: 5}, true
 		}, "server 3 belongs to an ensemble (cluster 0000000000000005) that has no leader"},
@@ -401,7 +401,7 @@ func TestDataIsFoundedWith(t *testing.T) {
 	}
 	w.elected[3] = true
 	w.start(2, longer)
-	if waiting := w.run(5 * testPatience); len(w.begun) != 1 || !strings.Contains(waiting[2], "decide whose data counts") {
+	if waiting := w.run(5 * testPatience); len(w.begun) != 1 || !strings.Contains(waiting[2], "decide which data to keep") {
 		t.Errorf("other data that comes late begins with %+v; it waits because %q", w.begun[2], waiting[2])
 	}
 	w.start(2, dataA)

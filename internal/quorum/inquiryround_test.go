@@ -76,7 +76,7 @@ func TestRound(t *testing.T) {
 			says: "which joins once that has a leader", nothing: true},
 		{what: "founded, and one is missing", two: begun(false, 0, &Founding{Lineage: 5, Voters: []uint64{1, 2, 3}}),
 			three: Answer{Err: errors.New("timeout")},
-			says:  "it takes part once servers [3] answer and hold no other data. If one of these is gone for good, stop server 2"},
+			says:  "it takes part once servers [3] answer and hold no other data. If one of these is lost permanently, stop server 2"},
 		{what: "founded, and one has data", two: begun(false, 0, &Founding{Lineage: 5, Voters: []uint64{1, 2, 3}}),
 			three: claimOf(3, dataA), says: "it takes part once servers [3] answer", data: []uint64{3}, nothing: true},
 		{what: "overtaken", is: func(q *Inquiry) { q.Holds = dataA }, two: begun(true, 2, founding), three: nobody,
@@ -137,7 +137,7 @@ func TestRound(t *testing.T) {
 			q.Holds = dataA
 		}, two: claimOf(2, Holding{}, func(c *Claim) { c.Members[0].Observer = true }),
 			three: claimOf(3, Holding{}, func(c *Claim) { c.Members[0].Observer = true }),
-			says:  "and is no voter in its server lines"},
+			says:  "and isn't a voter in its server lines"},
 	} {
 		q := &Inquiry{Self: 1, Life: 1000, Members: threeLines(), Lineage: 0xf01, Level: 4,
 			Patience: Patience{Listens: testPatience, Name: 2 * testPatience}}

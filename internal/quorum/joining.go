@@ -50,7 +50,7 @@ func (j *joining) lasts() bool {
 	if j.observes() {
 		j.log.Info("this server has joined the ensemble as an observer")
 	} else if !slices.Contains(j.conf.GetVoters(), j.id) {
-		j.log.Info("this server was let in: it follows without a vote, and gets one if it is a member and has caught up")
+		j.log.Info("this server was admitted: it follows without a vote, and gets one if it is a member and has caught up")
 	}
 	if j.onJoined != nil {
 		j.onJoined()

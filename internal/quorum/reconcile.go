@@ -248,7 +248,7 @@ func (r *reconciler) follow() {
 		return
 	}
 	if id := r.guests.arriving(); len(changes) == 0 && id != 0 {
-		r.log.Info("a server that is no member follows without a vote", "server", id)
+		r.log.Info("a server that isn't a member follows without a vote", "server", id)
 		changes = append(changes, change(pb.ConfChangeAddLearnerNode, id))
 	}
 	if len(changes) > 0 {

@@ -310,7 +310,7 @@ func (s *skips) fits(own *storage.Skip, e *pb.Entry) bool {
 	if e.GetTerm() == own.Term && !reconfigures(e) && storage.HashEntry(e.GetData()) == own.Hash {
 		return true
 	}
-	err := fmt.Errorf("skip log entry %d: the decision in %s is about an entry of term %d with the SHA-256 %v; in the log is one of term %d with %v. Nothing was applied. Move the file elsewhere, and decide anew with 'zooid skip-entry' if applying the entry panics",
+	err := fmt.Errorf("skip log entry %d: the decision in %s is about an entry of term %d with the SHA-256 %v; in the log is one of term %d with %v. Nothing was applied. Move the file elsewhere, and decide again with 'zooid skip-entry' if applying the entry panics",
 		own.Index, s.dir.SkipPath(own.Index), own.Term, own.Hash, e.GetTerm(), storage.HashEntry(e.GetData()))
 	if own.From == 0 {
 		s.failed = err

@@ -104,7 +104,7 @@ func (c *Client) verify(token string) error {
 		return fmt.Errorf("the server's proof: %w", err)
 	}
 	if subtle.ConstantTimeCompare([]byte(d["rspauth"]), []byte(c.proof.hash(""))) != 1 {
-		return errors.New("the server does not prove that it knows the password: it is not who it should be")
+		return errors.New("the server does not prove that it knows the password: it isn't the server that it should be")
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ type Server struct {
 func (s *Server) Step(token []byte) (reply []byte, done bool, authorizationID string, err error) {
 	switch {
 	case s.over:
-		return nil, false, "", errors.New("log in by DIGEST-MD5: the login is over; a new one takes a new connection")
+		return nil, false, "", errors.New("log in by DIGEST-MD5: the login is over; a new one needs a new connection")
 	case s.nonce == "" && len(token) > 0:
 		s.over = true
 		return nil, false, "", errors.New("log in by DIGEST-MD5: the first token is not empty; the client may want another mechanism, which this server does not have")

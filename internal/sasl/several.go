@@ -44,7 +44,7 @@ type choice struct {
 func (c *choice) Step(token []byte) ([]byte, bool, string, error) {
 	switch {
 	case c.over:
-		return nil, false, "", errors.New("log in: the login is over; a new one takes a new connection")
+		return nil, false, "", errors.New("log in: the login is over; a new one needs a new connection")
 	case c.chosen != nil:
 		return c.chosen.Step(token)
 	}

@@ -112,13 +112,13 @@ func parseVerifier(text string) (c xdg.StoredCredentials, err error) {
 	stored, server, ok2 := strings.Cut(parts[2], ":")
 	n, err := strconv.Atoi(iterations)
 	if err != nil || !ok || !ok2 || n < Iterations || n > iterationsMax {
-		return c, fmt.Errorf("its iterations are no number from %d to %d, or a colon is missing", Iterations, iterationsMax)
+		return c, fmt.Errorf("its iterations aren't a number from %d to %d, or a colon is missing", Iterations, iterationsMax)
 	}
 	var decoded [3][]byte
 	for i, part := range []string{salt, stored, server} {
 		if decoded[i], err = base64.StdEncoding.DecodeString(part); err != nil || len(decoded[i]) == 0 ||
 			i > 0 && len(decoded[i]) != sha256.Size {
-			return c, errors.New("its salt or one of its keys is no base64 of the right length")
+			return c, errors.New("its salt or one of its keys isn't base64 of the right length")
 		}
 	}
 	return xdg.StoredCredentials{KeyFactors: factors(decoded[0], n), StoredKey: decoded[1], ServerKey: decoded[2]}, nil
@@ -149,7 +149,7 @@ func (l *login) Step(token []byte) (reply []byte, done bool, authorizationID str
 	}
 	switch {
 	case l.over:
-		return fail("the login is over; a new one takes a new connection")
+		return fail("the login is over; a new one needs a new connection")
 	case len(token) > tokenBytesMax:
 		return fail("the token has %d bytes, more than the %d allowed", len(token), tokenBytesMax)
 	}

@@ -220,7 +220,7 @@ func (a *acceptor) handshake(nc net.Conn, c *replica.Client, in []byte) ([]byte,
 
 //go:noinline
 func notHello(size int) error {
-	return fmt.Errorf("its first frame has %d bytes, a connect request at most %d: this is no ZooKeeper client, or a four-letter word that does not exist",
+	return fmt.Errorf("its first frame has %d bytes, a connect request at most %d: it isn't a ZooKeeper client's, or it is a four-letter word that doesn't exist",
 		size, jute.ConnectRequestSizeMax)
 }
 

@@ -35,7 +35,7 @@ func Describe(w io.Writer, fsys FS, dirs ...string) error {
 		}
 	}
 	if p.files == 0 {
-		return errors.New("there are no log segments and no snapshots; is that the data directory?")
+		return errors.New("there are no log segments and no snapshots; is this the data directory?")
 	}
 	p.together()
 	if p.err != nil {
@@ -112,7 +112,7 @@ func (p *printer) segment(path string, number uint64) error {
 	}
 	reset := ""
 	if h.flags&flagReset != 0 {
-		reset = ", starts anew after a snapshot"
+		reset = ", restarts after a snapshot"
 	}
 	p.line("  number %d, cluster %#x, after index %d term %d, after batch %d%s",
 		h.number, h.cluster, h.prev.index, h.prev.term, h.seq, reset)

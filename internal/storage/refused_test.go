@@ -406,7 +406,7 @@ func TestIdentityOfBrokenLog(t *testing.T) {
 func TestDescribeNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := Describe(io.Discard, nil, dir); err == nil || !strings.Contains(err.Error(), "is that the data directory?") {
+	if err := Describe(io.Discard, nil, dir); err == nil || !strings.Contains(err.Error(), "is this the data directory?") {
 		t.Errorf("an empty folder: %v", err)
 	}
 	if err := Walk(nil, []string{dir}, func(LogStep) error { return nil }); err != nil {

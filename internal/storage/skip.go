@@ -95,7 +95,7 @@ func ParseSkip(b []byte) (Skip, error) {
 			value, ok = strings.CutPrefix(lines[i], f.name+" ")
 		}
 		if !ok || !f.take(value) {
-			return Skip{}, fmt.Errorf("line %d is no %s", i+3, f.name)
+			return Skip{}, fmt.Errorf("line %d isn't a %s", i+3, f.name)
 		}
 	}
 	if !bytes.Equal(s.append(nil), b) {

@@ -49,7 +49,7 @@ func Word(ctx context.Context, dial Dial, server, word string, bytesMax int) (st
 		if op := (*net.OpError)(nil); errors.As(err, &op) {
 			err = op.Err // omits the address
 		}
-		err = fmt.Errorf("it takes connections but doesn't answer: %w", err)
+		err = fmt.Errorf("it accepts connections but doesn't answer: %w", err)
 	case err == nil && len(answer) == 0:
 		err = ErrNoAnswer
 	case len(answer) > bytesMax:

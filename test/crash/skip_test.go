@@ -202,7 +202,7 @@ func (b *breakdown) differently() {
 	file := b.decision(other)
 	if code, err := other.Exit(endPatience); err != nil || code != 1 ||
 		!b.says(other, "the decision in "+file+" is about an entry") || !b.says(other,
-		"Move the file elsewhere, and decide anew") {
+		"Move the file elsewhere, and decide again") {
 		b.t.Fatalf("server %d has decided otherwise; it ended with code %d (%v) and said:\n%s", other.ID, code, err,
 			other.LogEnd())
 	}

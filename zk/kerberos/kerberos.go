@@ -171,7 +171,7 @@ func (e *exchange) choose(challenge []byte) ([]byte, error) {
 		return nil, fmt.Errorf("the server's offer of security layers: %w", err)
 	}
 	if ok, err := offer.Verify(e.key, keyusage.GSSAPI_ACCEPTOR_SEAL); err != nil || !ok {
-		return nil, errors.New("the server's offer of security layers isn't signed with the ticket's key: it is not who it should be")
+		return nil, errors.New("the server's offer of security layers isn't signed with the ticket's key: it isn't the server that it should be")
 	}
 	if len(offer.Payload) != 4 || offer.Payload[0]&noLayer == 0 {
 		return nil, errors.New("the server wants a security layer; use TLS to protect the connection")

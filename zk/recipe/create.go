@@ -137,7 +137,7 @@ func behind(ctx context.Context, path string, deletion func(context.Context) err
 	case err := <-out:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("recipe: delete %s: %w; it goes on in the background", path, context.Cause(ctx))
+		return fmt.Errorf("recipe: delete %s: %w; it continues in the background", path, context.Cause(ctx))
 	}
 }
 

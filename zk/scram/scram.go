@@ -75,7 +75,7 @@ func (l *login) Step(challenge []byte) (token []byte, done bool, err error) {
 	case !l.exchange.Done():
 		return []byte(answer), false, nil
 	case !l.exchange.Valid():
-		return nil, false, errors.New("the server does not prove that it knows the password: it is not who it should be")
+		return nil, false, errors.New("the server does not prove that it knows the password: it isn't the server that it should be")
 	}
 	return nil, true, nil
 }

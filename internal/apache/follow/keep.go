@@ -377,7 +377,7 @@ func (k *keeper) install(name string) error {
 	}
 	zxid, err := strconv.ParseInt(strings.TrimPrefix(name, "snapshot."), 16, 64)
 	if err != nil {
-		return fmt.Errorf("the mark names %q, which is no snapshot", name)
+		return fmt.Errorf("the mark names %q, which isn't a snapshot", name)
 	}
 	if err := files.PurgeOthers(k.dir, zxid, k.owns); err != nil {
 		return err

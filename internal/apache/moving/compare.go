@@ -139,7 +139,7 @@ func (f *compareFlags) open(ctx context.Context, side string,
 	defer cancel()
 	c, err := zk.Open(ctx, side, o)
 	if err != nil {
-		return nil, nil, fmt.Errorf("connect to %s, which is no directory: %w", side, err)
+		return nil, nil, fmt.Errorf("connect to %s, which isn't a directory: %w", side, err)
 	}
 	return compare.OpenLive(c), func() { c.Close() }, nil
 }

@@ -52,7 +52,7 @@ func TestCompare(t *testing.T) {
 		{[]string{"compare", "-max", "1", one, other}, 1, `/: differs in data ("1", "2")` + "\ncompared 5 znodes: 0 equal, 5 different, 0 changing, 0 unreadable\nprinted 1 of 5"},
 		{[]string{"compare", "-json", "-max=1", one, other}, 1, `{"path":"/","verdict":"differs","fields":[{"name":"data","a":"\"1\"","b":"\"2\""}]}`},
 		{[]string{"compare", "-ignore", "data", one, other}, 0, "5 equal"},
-		{[]string{"compare", one, filepath.Join(t.TempDir(), "missing")}, 2, "which is no directory"},
+		{[]string{"compare", one, filepath.Join(t.TempDir(), "missing")}, 2, "which isn't a directory"},
 		{[]string{"compare", "-timeout", "50ms", one, freeport.Address(t)}, 2, "connect to 127.0.0.1"},
 	} {
 		var out bytes.Buffer

@@ -164,7 +164,7 @@ func (f *followFlags) run(ctx context.Context, s cli.Streams) (int, error) {
 	if err != nil {
 		return followFailed, err
 	}
-	fmt.Fprintf(s.Out, "stopped: %v\nTo go on with this copy: zooid import %s DATADIR\n", last, f.words[1])
+	fmt.Fprintf(s.Out, "stopped: %v\nTo continue with this copy: zooid import %s DATADIR\n", last, f.words[1])
 	if last.Mismatch != nil {
 		return followDiffers, nil
 	}

@@ -168,7 +168,7 @@ func tellImported(w io.Writer, done *apache.Imported, o *apache.ImportOptions, t
 		say("passed over, as Apache does: %v", p.Why)
 	}
 	if done.Damage != nil {
-		say("%s is damaged behind its last znode: %v. Its znodes are whole, by their checksum; Apache may refuse it. Check the disk",
+		say("%s is damaged behind its last znode: %v. By their checksum, its znodes are complete; Apache may refuse it. Check the disk",
 			done.Snapshot, done.Damage)
 	}
 	for _, torn := range done.Torn {

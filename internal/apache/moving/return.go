@@ -332,7 +332,7 @@ func (r *returnRun) startApache(ctx context.Context, stderr io.Writer) (int, err
 	if err := r.journal.Begin(r.try, stepStart, r.plan); err != nil {
 		return switchRefused, r.undone(err)
 	}
-	r.says.say("last step, after which starting Zooid again is no way to undo: " + r.start)
+	r.says.say("last step, which starting Zooid again doesn't undo: " + r.start)
 	err := r.each(ctx, r.observers, func(ctx context.Context, id int64) error {
 		cmd := operatorCommand(ctx, r.start, r.apache(id))
 		cmd.Stdout, cmd.Stderr = file(stderr), file(stderr)

@@ -181,7 +181,7 @@ func (r *returnRun) unserved(step string) error {
 	err = fmt.Errorf("the Zooid servers have served since: the log was at zxid %#x then, and ends at %#x",
 		uint64(was), uint64(is))
 	if step == stepStart {
-		return fmt.Errorf("%w. Apache's servers may have served, too. Compare them (zooid migrate compare), decide which are to go on, and keep the others stopped. For Zooid's, remove %s",
+		return fmt.Errorf("%w. Apache's servers may have served, too. Compare them (zooid migrate compare), decide which are to continue, and keep the others stopped. For Zooid's, remove %s",
 			err, filepath.Join(r.server.Storage.DataDir, returnJournal))
 	}
 	return fmt.Errorf("%w. Start all Zooid servers, then run this command again; it starts over", err)

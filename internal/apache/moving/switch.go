@@ -319,7 +319,7 @@ func (r *switchRun) ask(ctx context.Context, stdin io.Reader, copied *follow.Fol
 	if r.yes {
 		return nil
 	}
-	r.says.say("Once the stop begins, this command goes on even if the terminal is lost (run it in tmux or screen to see its end). Type yes to stop them:")
+	r.says.say("Once the stop begins, this command continues even if the terminal is lost (run it in tmux or screen to see its end). Type yes to stop them:")
 	return agreed(ctx, stdin)
 }
 

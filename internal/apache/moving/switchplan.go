@@ -265,7 +265,7 @@ func (r *switchRun) goOn(ctx context.Context, copied *follow.Follower, end func(
 	r.says.say(fmt.Sprintf("No leader answers. Next: those of Apache's servers %v that still run are stopped, and the switch goes on from there. To undo instead, start them again.",
 		ids(&s.Ensemble)))
 	if !r.yes {
-		r.says.say("Type yes to go on with the switch:")
+		r.says.say("Type yes to continue with the switch:")
 		if err := agreed(ctx, stdin); err != nil {
 			return switchRefused, err
 		}

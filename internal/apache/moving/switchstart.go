@@ -59,13 +59,13 @@ func (r *switchRun) startServer(ctx context.Context, zxid int64, stderr io.Write
 	back := "Don't start Apache's servers now: the way back from here is zooid export (docs/migration.md)."
 	switch {
 	case r.start == "" && r.seed != "":
-		r.says.say(fmt.Sprintf("Last step, after which starting Apache again is no way to undo: start the Zooid servers %d now.",
+		r.says.say(fmt.Sprintf("Last step, which starting Apache again doesn't undo: start the Zooid servers %d now.",
 			serverid.MyIDs(voters(r.server))))
 	case r.start == "":
-		r.says.say("Last step, after which starting Apache again is no way to undo: start the Zooid server now.\n    zooid server " +
+		r.says.say("Last step, which starting Apache again doesn't undo: start the Zooid server now.\n    zooid server " +
 			terminal.Quoted(r.words[2]))
 	default:
-		r.says.say("last step, after which starting Apache again is no way to undo: " + r.start)
+		r.says.say("last step, which starting Apache again doesn't undo: " + r.start)
 		if err := r.startAll(ctx, stderr); err != nil {
 			return switchSilent, fmt.Errorf("%w. Start it by hand: zooid server %s. Its data directory is complete. %s", err,
 				terminal.Quoted(r.words[2]), back)

@@ -85,7 +85,7 @@ func (r *switchRun) endings(ctx context.Context, e *follow.Ensemble, after int64
 			tails[one.id] = one.end
 		case <-check.C:
 			if enough != nil && commands.Err() == nil && enough(tails) {
-				r.says.say("enough servers have stopped: the other commands are ended, and the switch goes on without them (-majority)")
+				r.says.say("enough servers have stopped: the other commands are ended, and the switch continues without them (-majority)")
 				endCommands()
 			}
 		}

@@ -71,7 +71,7 @@ func (f *tailFlags) run(_ context.Context, s cli.Streams) (int, error) {
 	if err != nil {
 		return exitFailed, err
 	}
-	fmt.Fprintf(s.Err, "%s: last zxid %#x, epoch %d, %d transactions behind %#x\n", f.from.dir, uint64(tail.Last),
+	fmt.Fprintf(s.Err, "%s: last zxid %#x, epoch %d, %d transactions after %#x\n", f.from.dir, uint64(tail.Last),
 		tail.Current, tail.Count, uint64(f.asked.After))
 	if open := &said.Files; !open.Known {
 		fmt.Fprintf(s.Err, "zooid migrate tail: can't tell whether a process has the server's files open: %s\n",

@@ -79,7 +79,7 @@ func Proved(e *follow.Ensemble, tails map[int64]*files.Tail, majority bool) (*fi
 		return nil, fmt.Errorf("the servers %v may still run; with weights or groups in the configuration, all must have stopped",
 			missing)
 	case !majority:
-		return nil, fmt.Errorf("the servers %v may still run. They can't acknowledge writes alone; if they can't be reached, -majority goes on without them",
+		return nil, fmt.Errorf("the servers %v may still run. They can't acknowledge writes alone; if they can't be reached, -majority continues without them",
 			missing)
 	}
 	best := stopped[0]

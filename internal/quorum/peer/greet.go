@@ -45,7 +45,7 @@ func (t *transport) greet(ctx context.Context, addr string, h hello, pin bool) (
 			if pin && time.Since(began) < handshakeTimeout { // it also closes a handshake that is too slow
 				t.strangers.Store(h.to, string(g.public))
 			}
-			return g, fmt.Errorf("%w: its secret isn't this server's: if no peer takes this server's, correct quorum.secretFile here; otherwise give that one the same, or let it in by 'zooid allow-join %d' on a server of the ensemble",
+			return g, fmt.Errorf("%w: its secret isn't this server's: if no peer takes this server's, correct quorum.secretFile here; otherwise give that one the same, or admit it by 'zooid allow-join %d' on a server of the ensemble",
 				err, h.to)
 		}
 	} else if g, err = t.attempt(ctx, addr, h, handshake.ModePair, nil, pin); errors.Is(err, handshake.ErrUnproven) {
@@ -56,11 +56,11 @@ func (t *transport) greet(ctx context.Context, addr string, h hello, pin bool) (
 		}
 		own := t.reachedAt()
 		if own == "" {
-			own = "ADDRESS', ADDRESS being that of this server's peer port (zooid status tells it here),"
+			own = "ADDRESS', ADDRESS being that of this server's peer port (zooid status shows it here),"
 		} else {
 			own += "'"
 		}
-		return g, fmt.Errorf("%w: if this goes on, it knows the ensemble's secret and this server doesn't: set quorum.secretFile here, or let this server in by 'zooid allow-join %d zoo.cfg %s on that one, with its zoo.cfg",
+		return g, fmt.Errorf("%w: if this continues, it knows the ensemble's secret and this server doesn't: set quorum.secretFile here, or admit this server by 'zooid allow-join %d zoo.cfg %s on that one, with its zoo.cfg",
 			err, t.id, own)
 	}
 	if !errors.Is(err, handshake.ErrOlder) || h.kind == connMeet || h.kind == connGuest ||

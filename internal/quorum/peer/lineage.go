@@ -42,7 +42,7 @@ func (p *Peer) noteLineage() error {
 	case lineage == 0 || lineage == known:
 		return nil
 	case known != 0:
-		return fmt.Errorf("compare the lineage that the log tells with the one that this server has kept: %w",
+		return fmt.Errorf("compare the lineage in the log with the one that this server has kept: %w",
 			&storage.ClusterError{File: keptLineage.name + ".kept", Found: known, Wanted: lineage})
 	}
 	if err := keptLineage.write(p.o.Dir, p.o.Cluster, lineage); err != nil {

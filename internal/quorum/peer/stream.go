@@ -159,7 +159,7 @@ func (s *streams) stream(to, index uint64, message []byte) (sent int64, err erro
 	defer snap.Close()
 	r := s.t.remote(to)
 	if r == nil {
-		return 0, fmt.Errorf("server %d is no member any more", to)
+		return 0, fmt.Errorf("server %d is no longer a member", to)
 	}
 	c, err := s.dial(r)
 	if err != nil {
@@ -173,11 +173,11 @@ func (s *streams) stream(to, index uint64, message []byte) (sent int64, err erro
 	}
 	var at [8]byte
 	if _, err := io.ReadFull(c, at[:]); err != nil {
-		return 0, fmt.Errorf("read where to go on: %w", err)
+		return 0, fmt.Errorf("read where to continue: %w", err)
 	}
 	off := int64(binary.BigEndian.Uint64(at[:]))
 	if off < 0 || off > snap.Size() {
-		return 0, fmt.Errorf("the peer wants to go on at offset %d of %d", off, snap.Size())
+		return 0, fmt.Errorf("the peer wants to continue at offset %d of %d", off, snap.Size())
 	}
 	if err := s.copy(c, snap, off); err != nil {
 		return 0, err

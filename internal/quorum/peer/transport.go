@@ -191,7 +191,7 @@ func (t *transport) dropPeer(id uint64) {
 	}
 	r.mu.Unlock()
 	r.hurry()
-	t.log.Info("a server that is no member and doesn't answer is no longer connected to", "server", id)
+	t.log.Info("this server no longer connects to a server that isn't a member and doesn't answer", "server", id)
 }
 
 // gone removes a remote if it is still dropped, and reports whether it is: setPeer may have added it again meanwhile.

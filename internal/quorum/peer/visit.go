@@ -90,7 +90,7 @@ func (t *transport) visited(raw net.Conn, a arrival) {
 // heed reads an announcement. refusal is the reason to refuse it, or "".
 func (t *transport) heed(a arrival) (refusal string, announcement []byte) {
 	if a.legacy() {
-		return "a server that is no member proves that it knows the ensemble's secret", nil
+		return "a server that isn't a member proves that it knows the ensemble's secret", nil
 	}
 	var n [4]byte
 	if _, err := io.ReadFull(a, n[:]); err != nil {

@@ -22,7 +22,7 @@ func TestLimits(t *testing.T) {
 		{other, "limits set /app value=3", exitFailed, "", "only a superuser can set the first limits"},
 		{nobody, "limits set /app value=3", exitFailed, "", "only a superuser can set the first limits"},
 		{super, "limits set /app value=x", exitFailed, "", "value=\"x\""},
-		{super, "limits set /app watches=3", exitFailed, "", "no limit of the scope path"},
+		{super, "limits set /app watches=3", exitFailed, "", "isn't a limit of the scope path"},
 		{super, "limits set app value=3", exitFailed, "", "want connection, address, identity, or a path"},
 		{super, "limits set /app value=3 depth=5", 0, "", ""},
 		{super, "limits set /app value=4", 0, "", ""},

@@ -166,7 +166,7 @@ func (s *ImageServer) asOfficial(env map[string]string) error {
 	servers := strings.Fields(valueOr(env["ZOO_SERVERS"], "server.1=localhost:2888:3888;2181"))
 	for _, server := range servers {
 		if !strings.HasPrefix(server, "server.") || !strings.Contains(server, "=") {
-			return fmt.Errorf("ZOO_SERVERS: %.60q is no server; write server.N=host:2888:3888;2181, with blanks between servers",
+			return fmt.Errorf("ZOO_SERVERS: %.60q isn't a server; write server.N=host:2888:3888;2181, with blanks between servers",
 				server)
 		}
 	}
@@ -243,7 +243,7 @@ func bitnamiServers(text, port string) (lines []string, err error) {
 			id = strconv.Itoa(i + 1)
 		}
 		if named != strings.Contains(text, "::") || strings.Count(host, ":") < 2 || id == "" {
-			return nil, fmt.Errorf("ZOO_SERVERS: %.60q is no server; write host:2888:3888 for all, or host:2888:3888::ID for all",
+			return nil, fmt.Errorf("ZOO_SERVERS: %.60q isn't a server; write host:2888:3888 for all, or host:2888:3888::ID for all",
 				server)
 		}
 		lines = append(lines, "server."+id+"="+host+";"+port)

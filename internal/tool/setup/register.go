@@ -97,7 +97,7 @@ func (r *register) openKey() error {
 		return err
 	}
 	if st.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("read %s: others may read it (mode %04o): anybody who has it can pass for every server; run chmod 600, and consider who may have read it",
+		return fmt.Errorf("read %s: others may read it (mode %04o): anybody who has it can act as any server; run chmod 600, and consider who may have read it",
 			file, st.Mode().Perm())
 	}
 	text, err := readBounded(file)

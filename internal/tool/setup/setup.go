@@ -86,7 +86,7 @@ func Write(o Options) (folders []string, err error) {
 			return nil, err
 		}
 	}
-	secret := "# By this secret the servers of the ensemble prove who they are to each other. Keep it theirs.\n" +
+	secret := "# By this secret the servers of the ensemble prove who they are to each other. Nobody else may read it.\n" +
 		rand.Text() + rand.Text() + "\n"
 	for _, s := range servers {
 		if err := o.writeServer(&s, servers, secret, r); err != nil {

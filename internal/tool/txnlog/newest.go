@@ -29,7 +29,7 @@ func Newest(o Options) (t *tree.Tree, unconfirmed int, err error) {
 		return nil, 0, err
 	}
 	if said := strings.TrimSpace(notes.String()); r.tree == nil || r.unequal {
-		return nil, 0, fmt.Errorf("read the log in %s: the state after it can't be told: %s", strings.Join(o.Dirs, " and "),
+		return nil, 0, fmt.Errorf("read the log in %s: the state after it is unknown: %s", strings.Join(o.Dirs, " and "),
 			said)
 	}
 	return r.tree, unconfirmed, nil

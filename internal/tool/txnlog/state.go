@@ -96,10 +96,10 @@ func (r *reader) entry(e *held) {
 		return
 	}
 	if r.tree != nil && e.Index <= r.applied {
-		r.unknown("entry %d of term %d takes the place of one that the log had said nothing of", e.Index, e.Term)
+		r.unknown("entry %d of term %d replaces an entry that isn't in the log", e.Index, e.Term)
 	}
 	if r.tree != nil && e.Index != r.applied+1 {
-		r.unknown("the log goes on with entry %d after entry %d", e.Index, r.applied)
+		r.unknown("the log continues with entry %d after entry %d", e.Index, r.applied)
 	}
 	r.applied = e.Index
 	skip, skipped := r.skips[e.Index]

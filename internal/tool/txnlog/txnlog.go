@@ -125,7 +125,7 @@ func (r *reader) segment(s storage.LogStep) error {
 		r.begin(s.After)
 	case s.Reset:
 		r.held, r.heldBytes = nil, 0
-		r.out.note("a snapshot at entry %d, of another server, takes the place of what is before", s.After)
+		r.out.note("a snapshot at entry %d, of another server, replaces everything before it", s.After)
 		r.tree = r.snapshotAt(s.After)
 		r.start, r.applied = s.After, s.After
 		if r.tree == nil {
@@ -152,5 +152,5 @@ func (r *reader) noteSkips() {
 // unknown prints a note that results are unknown from here on, and why.
 func (r *reader) unknown(format string, args ...any) {
 	r.tree = nil
-	r.out.note("%s: zxids and results can't be told from here on", fmt.Sprintf(format, args...))
+	r.out.note("%s: zxids and results are unknown from here on", fmt.Sprintf(format, args...))
 }

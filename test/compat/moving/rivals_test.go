@@ -30,7 +30,7 @@ func twoSwitches(t *testing.T, version string) {
 	waits := func(i int) bool {
 		text, _ := os.ReadFile(z.log(i))
 		return strings.Contains(string(text), "has an order to found an ensemble, too") ||
-			strings.Contains(string(text), "decide whose data counts") ||
+			strings.Contains(string(text), "decide which data to keep") ||
 			strings.Contains(string(text), "without this server")
 	}
 	if !awaited(func() bool { return (serves(z.addrs[0]) || waits(0)) && (serves(z.addrs[1]) || waits(1)) }) {

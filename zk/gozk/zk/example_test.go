@@ -9,7 +9,7 @@ import (
 	"github.com/zooid-project/zooid/zktest"
 )
 
-// A program for go-zookeeper/zk. Only its import path has changed.
+// This program was written for go-zookeeper/zk. Only its import path has changed.
 func Example() {
 	servers, err := zktest.Serve(zktest.Options{})
 	if err != nil {

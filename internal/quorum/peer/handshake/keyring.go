@@ -121,7 +121,7 @@ func (k *Keyring) decode(text string) error {
 		what, digits, _ := strings.Cut(strings.TrimSpace(line), " ")
 		b, err := hex.DecodeString(digits)
 		if err != nil || len(b) != len(Secret{}) {
-			return errors.New("a line of it is no secret")
+			return errors.New("a line of it isn't a secret")
 		}
 		switch what {
 		case "agreed":

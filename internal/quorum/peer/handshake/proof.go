@@ -90,7 +90,7 @@ func checkMagic(b []byte) error {
 	case b[0] == tlsHandshakeRecord:
 		return errors.New("read a peer's hello: it speaks TLS, and this server doesn't: set sslQuorum=true here, or portUnification=true until all servers have it")
 	}
-	return errors.New("read a peer's hello: what connected is no Zooid server (an Apache ZooKeeper server can't be mixed in)")
+	return errors.New("read a peer's hello: the other side isn't a Zooid server (an Apache ZooKeeper server can't be mixed in)")
 }
 
 // readOpening reads the rest of an opening whose magic and version have been read.

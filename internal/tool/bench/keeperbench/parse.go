@@ -98,7 +98,7 @@ func (p *parser) fail(n *yaml.Node, at, format string, args ...any) {
 
 // unknown reports an unknown key, with the possible ones.
 func (p *parser) unknown(q pair, known ...string) {
-	p.fail(q.value, q.at, "unknown key; here may stand %s", strings.Join(known, ", "))
+	p.fail(q.value, q.at, "unknown key; known here: %s", strings.Join(known, ", "))
 }
 
 // ignore records a key of keeper-bench that has no effect here.
@@ -228,7 +228,7 @@ func (p *parser) connectionKey(q pair, h *Host) {
 		}
 	case "use_compression":
 		if p.boolean(q.value, q.at) {
-			p.fail(q.value, q.at, "asks for ClickHouse's own compression, which is no part of ZooKeeper's protocol")
+			p.fail(q.value, q.at, "asks for ClickHouse's own compression, which isn't part of ZooKeeper's protocol")
 		}
 	default:
 		p.unknown(q, "host", "connection", "sessions", "session_timeout_ms", "operation_timeout_ms", "connection_timeout_ms",
