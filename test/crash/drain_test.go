@@ -175,7 +175,7 @@ func TestDrainEveryServer(t *testing.T) {
 			t.Fatalf("zooid drain -force of server %d ends with code %d: %s", s.ID, code, says)
 		}
 	}
-	if code, says := r.status(t); code != 2 || !strings.Contains(says, "no server accepts clients") {
+	if code, says := r.status(t); code != 2 || !strings.Contains(says, "no server takes clients") {
 		t.Errorf("zooid status with all servers drained ends with code %d: %s", code, says)
 	}
 	for i, s := range r.Servers {

@@ -598,7 +598,7 @@ func (o *overview) judge(alone bool) int {
 		o.State = "no quorum"
 		return exitUnknown
 	case o.allDrained():
-		o.State = "no server accepts clients"
+		o.State = "no server takes clients"
 		return exitUnknown
 	case len(o.Why) > 0:
 		o.State = "degraded"
