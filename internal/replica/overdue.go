@@ -39,7 +39,7 @@ func (r *Replica) EndOverdue(now int64) {
 		r.clientLog.Warn("a connection is closed: its oldest request has waited as long as its session's timeout",
 			"client", c.remote,
 			"session", SessionText(c.session), "ms", c.timeout)
-		c.CloseAfter("its oldest request has waited as long as its session may be silent")
+		c.CloseAfter("its oldest request has waited as long as its session's timeout")
 	}
 }
 

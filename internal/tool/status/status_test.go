@@ -261,7 +261,7 @@ func TestStatusBesideStandalone(t *testing.T) {
 	text := strings.Join(strings.Fields(b.String()), " ")
 	for _, want := range []string{
 		"no quorum: no server says that it leads", "waits: server 1 serves clients",
-		"a tree of its own, of lineage 00000000000000aa (7 znodes up to zxid 0x300000001)", "give it the server lines",
+		"a tree of its own with the lineage 00000000000000aa (7 znodes up to zxid 0x300000001)", "give it the server lines",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("without %q:\n%s", want, b.String())
