@@ -90,7 +90,7 @@ func (s *session) login(ctx context.Context, conn net.Conn, server string) error
 			return nil
 		}
 		if challenge == nil {
-			return fmt.Errorf("log in (%s): the server doesn't support this login or refuses it, and continues without: %w", m.Name(),
+			return fmt.Errorf("log in (%s): the server doesn't support or refuses this login, and continues without: %w", m.Name(),
 				ErrAuthFailed)
 		}
 	}

@@ -137,7 +137,7 @@ func TestLoginRefused(t *testing.T) {
 			p.reply(r.xid, 0, ErrAuthFailed, (&jute.SASLPacket{}).Append(nil))
 		},
 		"refuses: ":           func(p *peer, r request) { p.reply(r.xid, 0, ErrSessionClosedRequireSASLAuth, nil) },
-		"doesn't support this login": func(p *peer, r request) { p.replyToken(r, nil) },
+		"doesn't support or refuses this login": func(p *peer, r request) { p.replyToken(r, nil) },
 	} {
 		scripted(t, Options{SASL: password{}}, func(t *testing.T, c *Client, _ *network) {
 			_, _, err := c.Get(t.Context(), "/a")

@@ -401,7 +401,7 @@ func TestDataIsFoundedWith(t *testing.T) {
 	}
 	w.elected[3] = true
 	w.start(2, longer)
-	if waiting := w.run(5 * testPatience); len(w.begun) != 1 || !strings.Contains(waiting[2], "decide which data to keep") {
+	if waiting := w.run(5 * testPatience); len(w.begun) != 1 || !strings.Contains(waiting[2], "which data to keep") {
 		t.Errorf("other data that comes late begins with %+v; it waits because %q", w.begun[2], waiting[2])
 	}
 	w.start(2, dataA)

@@ -91,7 +91,7 @@ func (m *move) survey(ctx context.Context) (nodes []*subtree.Znode, err error) {
 // check refuses a znode that can't be moved as it is, and returns its ACL.
 func (m *move) check(n *subtree.Znode) ([]zk.ACL, error) {
 	if screen.KindOf(n.Stat) == screen.Ephemeral {
-		return nil, advice.Errorf("it is removed when its session ends", "mv %s: %s is ephemeral and belongs to the session %s",
+		return nil, advice.Errorf("its session's end removes it", "mv %s: %s is ephemeral and belongs to the session %s",
 			m.from.label, n.Path, screen.Hex(n.Stat.EphemeralOwner))
 	}
 	if created := (int64(n.Stat.Cversion) + int64(n.Stat.NumChildren)) / 2; created > int64(n.Stat.NumChildren) {
