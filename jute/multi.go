@@ -90,7 +90,7 @@ func DecodeMultiInto(ops []MultiOp, d *Decoder) ([]MultiOp, error) {
 			}
 			o.Path, o.Data, o.ACL, o.Flags, o.TTL = r.Path, r.Data, r.ACL, r.Flags, r.TTL
 			if d.Err() == nil && op != OpCreateTTL && (!o.Flags.Valid() || o.Flags.TTL()) {
-				return ops[:from], fmt.Errorf("decode multi: operation %d (%s): flags %d aren't a mode that it can have", len(ops)-from, op,
+				return ops[:from], fmt.Errorf("decode multi: operation %d (%s): flags %d aren't a valid mode", len(ops)-from, op,
 					o.Flags)
 			}
 		case OpDelete, OpCheck:

@@ -135,7 +135,7 @@ func DeletedError(what string, done, of int, err error) error {
 		return advice.Errorf("another client writes there, and its changes are left alone; run it again",
 			"%s: %d of %d are deleted: %w", what, done, of, err)
 	case zk.MaybeApplied(err):
-		return advice.Add(fmt.Errorf("%s: %d of %d are deleted, and it is unknown whether the next ones are: %w", what, done, of, err),
+		return advice.Add(fmt.Errorf("%s: %d of %d are deleted, and maybe the next ones: %w", what, done, of, err),
 			"run it again: it deletes what is left")
 	}
 	return advice.Add(fmt.Errorf("%s: %d of %d are deleted: %w", what, done, of, err),

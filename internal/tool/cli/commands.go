@@ -167,7 +167,7 @@ func ownCommands() []command {
 		{name: "limits get", usage: "connection|address|identity|path", about: "print limits of clients", min: 1, max: 1,
 			run: runLimitsGet},
 		{name: "limits list", about: "print all limits that apply on all servers", run: runLimitsList},
-		{name: "limits set", usage: "connection|address|identity|path limit=number…", about: "limit clients on all servers, or the use of a subtree",
+		{name: "limits set", usage: "connection|address|identity|path limit=number…", about: "limit what clients may use on all servers, or below a znode",
 			min: 2, max: -1, run: runLimitsSet},
 		{name: "mirror", usage: "[-delete [-yes]] [-noacl] [-dry-run] " + places + " " + places, about: "make the second subtree like the first, writing only what differs",
 			min: 2, max: 2, paths: placePaths, run: between(runMirror),

@@ -110,7 +110,7 @@ func lessons() map[string]lesson {
 			[]string{"acl explain /app"},
 		},
 		"addWatch": {
-			"Events are printed between commands, even while you type. The command watch prints\nchanges in a more readable form.", []string{"addWatch /app", "addWatch -m PERSISTENT /app/config"},
+			"Events are printed between commands, even while you type. watch is more readable.", []string{"addWatch /app", "addWatch -m PERSISTENT /app/config"},
 		},
 		"addauth": {
 			"The identity applies until the session ends. The history doesn't keep it. bearer @FILE\nreads a token from a file.",
@@ -178,7 +178,7 @@ func lessons() map[string]lesson {
 			"A separate ; divides the operations; a quoted ; is data. In another shell, quote the whole\ntransaction; quotes within it are kept.",
 			[]string{"txn create /a 1 ; set /b 2 ; delete /c", "txn check -v 3 /a ; set /a 4", "txn -f changes.txt"},
 		},
-		"watch": {"Ctrl-C ends it. With -n 1, a script waits for an event; after the time of -t, the exit code\nis 1.", []string{"watch -r -d /app", "watch -n 1 -t 30s /app/ready"}},
+		"watch": {"Ctrl-C ends it. With -n 1, it waits for an event; exit code 1: the time of -t is over.", []string{"watch -r -d /app", "watch -n 1 -t 30s /app/ready"}},
 	}
 }
 
