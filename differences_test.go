@@ -273,6 +273,7 @@ func toldDifferences() []toldDifference {
 		none("Apache takes them for ephemeral znodes", moved),
 		none("as when an Apache ensemble elects", moved),
 		none("Other things that Apache can't represent", moved),
+		none("which depends on where Apache was started", moved),
 		none("Two events have no form", moved),
 		none("Znodes of more than 1 MiB", moved),
 		none("full read-out", moved),
@@ -281,7 +282,8 @@ func toldDifferences() []toldDifference {
 		none("when it wrote the digest", moved),
 		// docs/monitoring.md, docs/performance.md, docs/troubleshooting.md
 		at("add what Apache doesn't audit", "audit log"),
-		none("Five rounds of", measured),
+		at("a line of the operation `restore`, which Apache doesn't have", "audit lines"),
+		none("In these rounds,", measured),
 		none("neither Zooid nor Apache knows", same),
 		none("Neither Zooid nor Apache ZooKeeper has", same),
 		at("A TLS setting for the servers works differently", "protocols and suites of TLS that Java has"),

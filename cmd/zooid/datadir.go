@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/zooid-project/zooid/internal/apache/files"
 	"github.com/zooid-project/zooid/internal/apache/proof"
@@ -41,13 +40,8 @@ func checkDirs(s *config.Storage, alone bool) error {
 		return runbook.Errorf("ZD-1124", "open the data directory %s: a recovery of it was cut short; run zooid recover -new-ensemble again to finish it",
 			s.DataDir)
 	}
-	if m, err := proof.FindMark(s.DataDir); m != nil || err != nil {
-		if err != nil {
-			return runbook.Errorf("ZD-1126", "open the data directory %s: %w", s.DataDir, err)
-		}
-		return runbook.Errorf("ZD-1126", "open the data directory %s: the switch from Apache (try %s, %s, begun %s) hasn't released it, so Apache may serve. "+
-			"To continue, run zooid migrate switch again there; to undo, start Apache's servers and run it with -undo", s.DataDir,
-			m.Try, m.By, m.At.Format(time.RFC3339))
+	if err := proof.Unready(s.DataDir, s.DataLogDir); err != nil {
+		return runbook.Errorf("ZD-1126", "open the data directory %s: %w", s.DataDir, err)
 	}
 	if err := checkForApache(s.DataDir, s.DataLogDir, alone); err != nil {
 		return err

@@ -69,8 +69,8 @@ var starting = []Entry{
 		"audit.file names a file that this user may not write, or whose directory doesn't exist. The server doesn't start without the audit log that you asked for.",
 		"Create the directory, correct the path, or remove audit.enable."},
 	{"ZD-1126", "The data directory belongs to an unfinished move from Apache",
-		"'zooid migrate switch' has made the data and has not released it: the command was interrupted or is still running. Apache's servers may have accepted writes since. A server that served this data would show clients a second tree.",
-		"To continue, run the same 'zooid migrate switch' again on the machine that the message names; it uses its journal. To undo, start Apache's servers and run the same command with -undo; or, on this machine, run 'zooid migrate seed -drop ZOOCFG'."},
+		"Either 'zooid import', 'zooid migrate seed' or 'zooid migrate switch' was writing the data and was cut short; the message names the folder with its files. A server that started would begin with an empty tree. Or 'zooid migrate switch' has made the data and has not released it: the command was interrupted or is still running. Apache's servers may have accepted writes since. A server that served this data would show clients a second tree.",
+		"If the message names a folder, run the command that was cut short again: it starts over. If you don't want its data, remove the folder. Otherwise, to continue, run the same 'zooid migrate switch' again on the machine that the message names; it uses its journal. To undo, start Apache's servers and run the same command with -undo; or, on this machine, run 'zooid migrate seed -drop ZOOCFG'."},
 }
 
 // securing has the codes of keys, certificates, logins and secrets.

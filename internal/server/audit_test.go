@@ -13,6 +13,7 @@ import (
 	"github.com/zooid-project/zooid/authprovider"
 	"github.com/zooid-project/zooid/internal/audit"
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -208,7 +209,9 @@ func TestAuditOfRestore(t *testing.T) {
 		st, s := newAuditStage(t, Audit{}, Options{
 			DataDir: t.TempDir(), Auth: auth.Options{SASL: true, SuperDigest: hash, EnforceSchemes: []string{"sasl"}},
 		})
-		eventually(t, "the server serves", s.serving)
+		eventually(t, "the server can restore", func() bool {
+			return s.serving() && s.replica.InForce(tree.OpRestore, nil)
+		})
 		if _, err := s.Restore(t.Context(), "10.0.0.7:4000", c.ids, s.replica.Znodes(nil)); err != nil {
 			t.Fatal(err)
 		}
@@ -219,8 +222,7 @@ func TestAuditOfRestore(t *testing.T) {
 			t.Errorf("want %q in\n%s", want, text)
 		}
 		all, own := strings.Count(text, "operation=create"), strings.Count(text, "user=zoo\toperation=create")
-		if all != own ||
-			own < 2 {
+		if all != own || own < 2 {
 			t.Errorf("%d of %d creates are the server's:\n%s", own, all, text)
 		}
 	}

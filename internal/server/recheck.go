@@ -26,8 +26,7 @@ func (r *rechecks) SetSuperusers(u auth.Superusers) {
 // Recheck checks all clients and peers again now, if they are rechecked at all (Options.RecheckInterval).
 func (r *rechecks) Recheck() { r.asked.raise() }
 
-// run checks all clients and peers at each RecheckInterval and when Recheck asks. What may wait for others comes last:
-// a certificate's issuer is asked whether it was revoked.
+// run checks all clients and peers at each RecheckInterval and when Recheck asks, certificates last: issuers are slow.
 func (r *rechecks) run() {
 	tick := time.NewTicker(r.opt.RecheckInterval)
 	defer tick.Stop()
@@ -45,8 +44,7 @@ func (r *rechecks) run() {
 	}
 }
 
-// closeWithdrawn closes the connections of clients for which check returns a reason. Earlier requests are still
-// executed.
+// closeWithdrawn closes the connections of clients for which check returns a reason. Earlier requests are executed.
 func (r *rechecks) closeWithdrawn(check func(*replica.Client, *clientSocket) string) {
 	for _, c := range r.replica.Clients() {
 		if r.stopping() || len(r.asked) > 0 { // in time, though an issuer doesn't answer for certificate after certificate

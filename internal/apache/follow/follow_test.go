@@ -318,8 +318,8 @@ func TestHungLeader(t *testing.T) {
 	until(t, f, "the leader is found", reached(zxid))
 }
 
-// TestEncryptedLeader: a leader whose port requires TLS sends an alert, and closes the connection. The error says what to
-// do.
+// TestEncryptedLeader: a leader whose port requires TLS sends an alert, and closes the connection. The error says what
+// to do.
 func TestEncryptedLeader(t *testing.T) {
 	t.Parallel()
 	l := startLeader(t)

@@ -20,7 +20,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/apache/files"
 	"github.com/zooid-project/zooid/internal/apache/learner"
 	"github.com/zooid-project/zooid/internal/freeport"
 )
@@ -129,28 +128,6 @@ func TestFollowDynamic(t *testing.T) {
 		members, version, err2 := learner.ParseConfig(text)
 		if err != nil || err2 != nil || len(members) != 1 || version != 5 || members[0].Client != "h1:2181" {
 			t.Errorf("%q: %+v, %d, %v, %v", c.text, members, version, err, err2)
-		}
-	}
-}
-
-// TestLargeZnodes: what is said of data that the new servers don't take by default.
-func TestLargeZnodes(t *testing.T) {
-	t.Parallel()
-	var l largeZnodes
-	sizes := []int{0, maxBufferDefault}
-	for round, want := range []string{"", "1 znodes", "2 znodes have more data than jute.maxbuffer, 1048575 bytes by default: the largest, /n3, has 16777217"} {
-		for _, size := range sizes {
-			if err := l.note(&files.Znode{Path: fmt.Sprint("/n", round+1), Data: make([]byte, size)}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if text := l.String(); !strings.Contains(text, want) || (want == "") != (text == "") ||
-			strings.Contains(text, "at most 16777216") != (round == 2) {
-			t.Errorf("%q; want %q", text, want)
-		}
-		sizes = []int{maxBufferDefault + 1}
-		if round == 1 {
-			sizes = []int{maxBufferMost + 1}
 		}
 	}
 }

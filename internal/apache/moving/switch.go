@@ -283,7 +283,7 @@ func (r *switchRun) rehearse(copied *follow.Follower, o apache.ImportOptions) er
 	o.Stage = func(what string) { r.says.show("rehearsal: " + what) }
 	began := time.Now()
 	var made *apache.Made
-	var large largeZnodes
+	var large files.LargeZnodes
 	shortest := int32(0)
 	err := copied.View(func(s *files.State, epoch int64) (err error) {
 		for _, timeout := range s.Sessions { // any order: takes the minimum
@@ -294,7 +294,7 @@ func (r *switchRun) rehearse(copied *follow.Follower, o apache.ImportOptions) er
 		if made, err = o.Make(s, epoch); err != nil {
 			return err
 		}
-		return s.Znodes(large.note)
+		return s.Znodes(large.Note)
 	})
 	if err == nil {
 		err = made.Rehearse()

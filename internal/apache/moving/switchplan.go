@@ -323,7 +323,8 @@ func (r *switchRun) releaseAll(ctx context.Context, zxid int64, stderr io.Writer
 	code, err := r.startServer(ctx, zxid, stderr)
 	if err == nil && code == switchDone {
 		if err = r.journal.End(r.try, stepServe); err != nil {
-			err = fmt.Errorf("the switch is done, but its journal doesn't say so: %w. Run the same command again, to record it", err)
+			err = fmt.Errorf("the switch is done, but its journal doesn't say so: %w. Run the same command again, to record it",
+				err)
 		}
 	} else if err != nil {
 		err = fmt.Errorf("%w\nOr run the same command again to resume from here", err)

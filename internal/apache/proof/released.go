@@ -1,12 +1,14 @@
 package proof
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/storage"
@@ -34,6 +36,33 @@ var unfinished = []string{"import-unfinished", "seed-unfinished"}
 
 // FindMark returns the mark of a directory that isn't released, nil if it has none.
 func FindMark(dir string) (*Mark, error) { return readMark(filepath.Join(dir, markName)) }
+
+// Unready returns why no server may use a data directory: a switch hasn't released it, or what was writing its data was
+// cut short, so that a server would begin with an empty tree.
+func Unready(dir, logDir string) error {
+	m, err := FindMark(dir)
+	if err != nil {
+		return err
+	}
+	if m != nil {
+		return fmt.Errorf("the switch from Apache (try %s, %s, begun %s) hasn't released it, so Apache may serve. "+
+			"To continue, run zooid migrate switch again there; to undo, start Apache's servers and run it with -undo",
+			m.Try, m.By, m.At.Format(time.RFC3339))
+	}
+	for _, d := range []string{dir, cmp.Or(logDir, dir)} {
+		for _, name := range unfinished {
+			path := filepath.Join(d, name)
+			switch entries, err := os.ReadDir(path); {
+			case err == nil && len(entries) > 0:
+				return fmt.Errorf("%s has files of an import, a switch or a seed that was cut short. Run the same command again, which starts over; or remove this folder, if you don't want that data",
+					path)
+			case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
+				return fmt.Errorf("look for the files of an import that was cut short: %w", err)
+			}
+		}
+	}
+	return nil
+}
 
 func readMark(path string) (*Mark, error) {
 	b, err := os.ReadFile(path)

@@ -228,3 +228,35 @@ func TestServes(t *testing.T) {
 		}
 	}
 }
+
+// TestUnready: a directory in which an import was cut short isn't used, an empty folder of one hinders nobody.
+func TestUnready(t *testing.T) {
+	t.Parallel()
+	for _, name := range unfinished {
+		for _, log := range []bool{false, true} {
+			data, logs := t.TempDir(), t.TempDir()
+			folder := filepath.Join(data, name)
+			if log {
+				folder = filepath.Join(logs, name)
+			}
+			if err := Unready(data, logs); err != nil {
+				t.Errorf("an empty directory: %v", err)
+			}
+			if err := os.Mkdir(folder, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := Unready(data, logs); err != nil {
+				t.Errorf("an empty folder %s: %v", name, err)
+			}
+			if err := os.WriteFile(filepath.Join(folder, "snapshot"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := Unready(data, logs); err == nil || !strings.Contains(err.Error(), folder) {
+				t.Errorf("a folder %s with a file: %v", name, err)
+			}
+		}
+	}
+	if err := Unready(filepath.Join(t.TempDir(), "missing"), ""); err != nil {
+		t.Errorf("a missing directory: %v", err)
+	}
+}

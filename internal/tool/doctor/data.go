@@ -44,6 +44,8 @@ func (e *examination) data() {
 	} else if err != nil && !errors.Is(err, fs.ErrPermission) {
 		e.fault("find out why the file is there: a switch from Apache writes it, and the server doesn't start while it exists",
 			"%v", err)
+	} else if err := proof.Unready(s.DataDir, s.DataLogDir); err != nil && !errors.Is(err, fs.ErrPermission) {
+		e.fault("run the command that was cut short again, or remove the folder", "the server doesn't start: %v", err)
 	}
 	if reports, err := storage.Reports(storage.OS{}, s.DataLogDir); err == nil && len(reports) > 0 {
 		last := reports[len(reports)-1]

@@ -1,15 +1,11 @@
-package moving
+package files
 
-import (
-	"fmt"
+import "fmt"
 
-	"github.com/zooid-project/zooid/internal/apache/files"
-)
-
-// largeZnodes are those with more data than a request may have by default, which an Apache server with a larger
+// LargeZnodes are those with more data than a request may have by default, which an Apache server with a larger
 // jute.maxbuffer has taken. The jute.maxbuffer of the Zooid server isn't known: it is a property on the server's
 // command line.
-type largeZnodes struct {
+type LargeZnodes struct {
 	n       int
 	largest int    // bytes
 	path    string // of the largest
@@ -20,8 +16,8 @@ const (
 	maxBufferMost    = 16 << 20
 )
 
-// note counts a znode if it is large.
-func (l *largeZnodes) note(z *files.Znode) error {
+// Note counts a znode if it is large.
+func (l *LargeZnodes) Note(z *Znode) error {
 	if size := len(z.Data); size > maxBufferDefault {
 		l.n++
 		if size > l.largest {
@@ -32,7 +28,7 @@ func (l *largeZnodes) note(z *files.Znode) error {
 }
 
 // String says what to do, or "".
-func (l *largeZnodes) String() string {
+func (l *LargeZnodes) String() string {
 	if l.n == 0 {
 		return ""
 	}
