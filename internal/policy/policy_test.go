@@ -139,9 +139,9 @@ func TestRefused(t *testing.T) {
 		"deny read below /a but b:c":             "want deny",
 		"deny read, below /a":                    "isn't a permission",
 		"deny reads below /a":                    "isn't a permission",
-		"deny read below a":                      "no path",
-		"deny read below /a/":                    "no path",
-		"deny read below " + deepest + "x":       "no path",
+		"deny read below a":                      "isn't a path",
+		"deny read below /a/":                    "isn't a path",
+		"deny read below " + deepest + "x":       "isn't a path",
 		"deny read below /a except nobody":       "no role",
 		"deny read below /a except world:anyone": "isn't an identity",
 		"deny read below /a except auth:":        "isn't an identity",
@@ -165,7 +165,7 @@ func TestRefused(t *testing.T) {
 		"new below /a acl sasl:b:x":                                           "letters cdrwa",
 		"new below /a acl sasl:b:":                                            "the form scheme:id:perms",
 		"new below /a acl sasl:b:r\nnew below /a acl sasl:c:r":                "line 2: there are two",
-		"new below a acl sasl:b:r":                                            "no path",
+		"new below a acl sasl:b:r":                                            "isn't a path",
 		"new below /a acl super:x:r":                                          "no ACL may have that",
 	} {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
