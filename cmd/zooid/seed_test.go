@@ -201,7 +201,10 @@ func TestSeededEnsemble(t *testing.T) {
 					t.Errorf("a rehearsal leaves %v, %v", left, err)
 				}
 			}
-			if err := made.Write(); err != nil {
+			if made, err = o.Make(state, report.Epoch); err == nil {
+				err = made.Write()
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 			if out, err := s.plant(1, filepath.Join(s.place(0), "0000000000000001.snap"), true); err == nil ||

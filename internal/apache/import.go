@@ -123,7 +123,7 @@ func (o *ImportOptions) Make(state *files.State, epoch int64) (*Made, error) {
 	return m, nil
 }
 
-// Write writes the data directory, reads it back and compares.
+// Write writes the data directory, reads it back and compares. A Made is written or rehearsed once.
 func (m *Made) Write() error { return m.o.write(m.cluster, m.take(), m.Digest, true) }
 
 // Rehearse is like Write, but leaves nothing behind.

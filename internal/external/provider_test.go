@@ -110,7 +110,7 @@ func TestPatternsAreNoIdentities(t *testing.T) {
 func TestHostileProgram(t *testing.T) {
 	t.Parallel()
 	for manner, says := range map[string]string{
-		"hang": "i/o timeout", "die": "no answer came", "garbage": "no JSON", "megabytes": "more than 16384 bytes",
+		"hang": "i/o timeout", "die": "no answer came", "garbage": "isn't a JSON object", "megabytes": "more than 16384 bytes",
 		"endless": "more than 16384 bytes", "twice": "follows", "late": "was answered",
 	} {
 		t.Run(manner, func(t *testing.T) {
@@ -363,8 +363,8 @@ func TestTargets(t *testing.T) {
 		"exec:judge": "whole path", "exec:": "whole path", "exec:" + dir + "/missing": "find the program",
 		"exec:" + open:        "others than its owner",
 		"http://example.com/": "in clear", "http://localhost:1/": "", "http://[::1]:1/": "", "https://example.com/": "",
-		"https://":                       "no URL",
-		"https://u:planted@example.com/": "password", "ftp://example.com/": "exec:", "https://example.com/%zz": "no URL",
+		"https://":                       "isn't a URL",
+		"https://u:planted@example.com/": "password", "ftp://example.com/": "exec:", "https://example.com/%zz": "isn't a URL",
 	} {
 		_, err := New(Options{Scheme: "corp", Target: target, Timeout: time.Second, Concurrency: 1})
 		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
