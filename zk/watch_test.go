@@ -441,7 +441,7 @@ func TestStates(t *testing.T) {
 			t.Errorf("states %v", seen)
 		}
 		states.Close()
-		if _, err := states.Next(t.Context()); err != ErrClosed {
+		if _, err := states.Next(t.Context()); err != ErrStatesClosed {
 			t.Error(err)
 		}
 		c.s.mu.Lock()

@@ -459,7 +459,7 @@ var mutants = []mutant{
 		`c.CloseAfter("its session expired")`, `if !$P {
 			c.CloseAfter("its session expired")
 		}`)},
-	{"ids used again after a restart", "id used again", "storm", one("replica/newid.go",
+	{"ids used again after a restart", "id used again", "storm", one("serverid/sessionid.go",
 		`uint64(ms)<<24>>8 | server<<56`, `uint64(chosen($P, 0, ms))<<24>>8 | server<<56`)},
 	{"old connection still writes", "session moved and still served (S6)", "takeover", one("tree/session.go",
 		`case q.Cnx != s.cnx:`, `case q.Cnx != s.cnx && !$P:`)},
