@@ -428,10 +428,12 @@ func TestWatchEvents(t *testing.T) {
 // with the number missed.
 func TestStates(t *testing.T) {
 	t.Parallel()
+	subscribed := make(chan struct{}) // so that both see the client connect
 	scripted(t, Options{}, func(t *testing.T, c *Client, _ *network) {
 		states := c.States()
 		slow := c.States()
 		defer slow.Close()
+		close(subscribed)
 		get(t, c, "/a")
 		var seen []State
 		for change, ok := states.Try(); ok; change, ok = states.Try() {
@@ -469,6 +471,7 @@ func TestStates(t *testing.T) {
 			t.Error(change, err)
 		}
 	}, func(p *peer) {
+		<-subscribed
 		p.accept()
 		p.next()
 	}, accepting)
