@@ -273,7 +273,6 @@ func toldDifferences() []toldDifference {
 		none("Apache takes them for ephemeral znodes", moved),
 		none("as when an Apache ensemble elects", moved),
 		none("Other things that Apache can't represent", moved),
-		none("which depends on where Apache was started", moved),
 		none("Two events have no form", moved),
 		none("Znodes of more than 1 MiB", moved),
 		none("full read-out", moved),
@@ -283,7 +282,7 @@ func toldDifferences() []toldDifference {
 		// docs/monitoring.md, docs/performance.md, docs/troubleshooting.md
 		at("add what Apache doesn't audit", "audit log"),
 		at("a line of the operation `restore`, which Apache doesn't have", "audit lines"),
-		none("In these rounds,", measured),
+		none("Five rounds of", measured),
 		none("neither Zooid nor Apache knows", same),
 		none("Neither Zooid nor Apache ZooKeeper has", same),
 		at("A TLS setting for the servers works differently", "protocols and suites of TLS that Java has"),
