@@ -50,7 +50,7 @@ type Provider interface {
 	HandleAuthentication(r Request) (Identities, error)
 
 	// IsValid reports whether id may stand in an ACL. The server that the client is connected to asks when a request
-	// creates or replaces an ACL, and it must answer at once. A request with an id that may not is refused with
+	// creates or replaces an ACL, and it must answer at once. If IsValid returns false, the request is refused with
 	// InvalidACL.
 	IsValid(id string) bool
 
@@ -66,7 +66,8 @@ type Request struct {
 	Address string // the client's IP address, without a port, as in an ACL of the scheme "ip"
 
 	// Data returns the data of a znode as this server has it, which may be behind other servers; false if there is no such
-	// znode. The path is absolute. It checks no permissions.
+	// znode. The path is absolute. It checks no permissions. The result is a copy, which may be kept and changed. Data may
+	// be called from any goroutine, also after HandleAuthentication has returned.
 	Data func(path string) ([]byte, bool)
 }
 
@@ -78,9 +79,9 @@ type Identities struct {
 	IDs []string
 	// Super makes the client a superuser, which ACLs don't restrict.
 	Super bool
-	// Expires is when the identities expire by this server's clock; the zero value means never. The connection is
-	// closed then, unless the client has proved the same identities by a credential that lasts longer. Until then the
-	// decision holds: the server doesn't ask the provider again.
+	// Expires is when the identities expire by this server's clock; the zero value means never. At that time the
+	// connection is closed, unless the client has proved the same identities by a credential that lasts longer. Before
+	// Expires the server doesn't ask the provider again.
 	Expires time.Time
 }
 

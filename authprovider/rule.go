@@ -40,7 +40,7 @@ const (
 )
 
 // Glob is the name of a rule that comes with every server. A "*" in an ACL entry matches any text, including none, and
-// every other character only itself: "team-*" admits "team-red". An entry with more than GlobStarsMax of them admits
+// every other character only itself: "team-*" admits "team-red". An entry with more than GlobStarsMax stars admits
 // nobody, and the provider should refuse it. A provider with this rule must not prove identities with "*" in their ids:
 // when such an id replaces an entry of the scheme "auth", it would be a pattern.
 const Glob = "glob"
@@ -51,11 +51,10 @@ const GlobStarsMax = 4
 // rules are the rules by name.
 var rules = map[string]Rule{Glob: glob}
 
-// RegisterRule makes a rule available under a name of 1 to RuleBytesMax letters, digits, and "." "-"
-// "_" "/" between them. The name must change whenever the rule does, so it ends with a version:
-// "com.example.foo/2". A program with a new version must also register the version before, for as
-// long as a log or a snapshot may name it. RegisterRule panics if the name is invalid or taken. Call it in
-// an init function.
+// RegisterRule makes a rule available under a name of 1 to RuleBytesMax letters, digits, and "." "-" "_" "/" between
+// them. The name must change whenever the rule does, so it ends with a version: "com.example.foo/2". A program with a
+// new version must also register the previous version, as long as a log or a snapshot may name it. RegisterRule panics
+// if the name is invalid or taken. Call it in an init function.
 func RegisterRule(name string, r Rule) {
 	mu.Lock()
 	defer mu.Unlock()

@@ -3,8 +3,9 @@ package jute
 import "strconv"
 
 // Code is an error code in a ReplyHeader. The list is closed, and the numbers never change. Every code except OK is an
-// error, so errors.Is(err, ErrNoNode) works in clients and servers. Codes above -100 are system errors, the others
-// errors of operations. A variable of type error that holds OK isn't nil: test for OK before a Code becomes an error.
+// error, so errors.Is(err, ErrNoNode) works in clients and servers. Codes from -1 to -99 are system errors; those below
+// -100 are errors of operations. A variable of type error that holds OK isn't nil: test for OK before a Code becomes an
+// error.
 type Code int32
 
 // The codes. Their names and numbers are those of Apache's KeeperException.Code.

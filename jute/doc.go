@@ -3,7 +3,8 @@
 //
 // Functions and methods named Append append to b and return the extended slice, as the built-in append does; b may be
 // nil. Methods named Decode read from a [Decoder], whose Err tells afterwards whether all of them succeeded. Only one
-// goroutine may use a Decoder at a time. Decode sets every field, so a record can be reused. Append doesn't check them.
+// goroutine may use a Decoder at a time. Decode sets every field, so a record can be reused. It makes a new slice for
+// each vector, such as Children or ACL, so those of an earlier Decode don't change. Append doesn't check them.
 //
 // # Encoding
 //

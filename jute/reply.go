@@ -7,8 +7,9 @@ import "encoding/binary"
 type ReplyHeader struct {
 	Xid int32 // the request's, or XidNotification
 
-	// Zxid is that of the last change that the server had applied, or of the write that it answers. A notification has the
-	// change's. Values below 1 say nothing: some refusals have them, and notifications of servers before 3.9.
+	// Zxid in the reply to a write is the zxid of the write; in other replies, the last one that the server had applied;
+	// in a notification, that of the change. Replies to auth, some refusals, and notifications of servers before 3.9 have
+	// a value below 1, which means nothing.
 	Zxid int64
 
 	Err Code

@@ -95,8 +95,10 @@ func (c *Client) Close() error {
 }
 
 // Detach stops the client and leaves the session open at the server, where another client can continue it by
-// Options.Resume until it expires. Unanswered calls fail with ErrClosed; a write among them may have been applied.
-// Detach doesn't wait for a server. The result has the ID 0 if the client never connected.
+// Options.Resume until it expires. A later Close leaves the session open, too. Unanswered calls fail with ErrClosed; a
+// write among them may have been applied (MaybeApplied). Detach doesn't wait for a server. The result has the ID 0 if
+// the client never connected. A second Detach returns the same session. After Close or expiry, Detach returns the
+// session that has ended.
 func (c *Client) Detach() Session {
 	c.s.close(false)
 	return c.Session()

@@ -35,13 +35,14 @@
 //
 // [Client.AddAuth] adds credentials of the first kind later. Packages [github.com/zooid-project/zooid/zk/scram] and
 // [github.com/zooid-project/zooid/zk/kerberos] have further SASL mechanisms, and a program can implement its own
-// [SASLMechanism]. The client ends with [ErrAuthFailed] if a server refuses its credentials.
+// [SASLMechanism]. If a server refuses new credentials of AddAuth, only that call fails. If it refuses other
+// credentials, or those that AddAuth added earlier, the client ends with [ErrAuthFailed].
 //
 // # Calls
 //
-// Every call takes a context. If it ends before the request was sent, the request is never sent. If it ends later, the
-// call returns, but the server may still carry out the request; the error says so. Data passed to a call are copied
-// before it returns, and data that it returns belong to the caller:
+// Every call takes a context. If the context ends before the request was sent, the request is never sent. If the
+// context ends later, the call returns, but the server may still carry out the request; the error says so. Data passed
+// to a call are copied before it returns, and data that it returns belong to the caller:
 //
 //	data, stat, err := c.Get(ctx, "/config")
 //	...
@@ -50,12 +51,12 @@
 //	case errors.Is(err, zk.ErrBadVersion):
 //		// another client was faster
 //	case zk.MaybeApplied(err):
-//		// the connection was lost, or ctx ended: read the znode to find out
+//		// the connection was lost, or ctx ended: call Sync, then read the znode to find out
 //	}
 //
 // Without a connection, calls wait for one until their context or the session ends. When a connection is lost,
-// unanswered reads are sent again on the next one (see Options.Retry). Writes aren't, since they may have been applied;
-// only [Client.CreateProtected] first checks and then repeats its write. The classes of errors are:
+// unanswered reads are sent again on the next one (see Options.Retry and Retryable). Writes aren't, since they may have
+// been applied; only [Client.CreateProtected] first checks and then repeats its write. The classes of errors are:
 //
 //	errors.Is(err, zk.ErrNoNode) ...  the server refused; nothing was applied
 //	zk.Retryable(err)                 not applied, or only a read; may be sent again
@@ -151,6 +152,6 @@
 //
 // Without a connection, calls wait instead of failing with ConnectionLoss at the next failed attempt. Reads are
 // repeated by default. Removing one watch removes it at the server too. GetEphemerals respects the chroot. Replies may
-// be larger than jute.maxbuffer. Moving to another server voluntarily fails no call that is answered within two
-// seconds. Lost connections are reported by States, not to every watch.
+// be larger than jute.maxbuffer. When the client moves to another server by choice, calls answered within two seconds
+// don't fail. Lost connections are reported by States, not to every watch.
 package zk

@@ -75,8 +75,11 @@ func (e *MultiError) Error() string {
 func (e *MultiError) Unwrap() error { return e.Code }
 
 // MaybeApplied reports whether the write that failed with err may have been applied: the request was sent, and no reply
-// came, because the connection was lost or the call's context ended. Sending it again may apply it twice. MaybeApplied
-// returns false for reads, for requests that were never sent, and for every error that a server returned.
+// came, because the connection was lost, the call's context ended, or the client ended (Close, Detach, ErrAuthFailed).
+// Sending it again may apply it twice. To find out, call Sync on the same client until it succeeds, then read: without
+// Sync the read may come from a server that is behind. After Sync, a write that wasn't applied never will be.
+// MaybeApplied returns false for reads (see Retryable), for requests that were never sent, and for every error that a
+// server returned, except one of CreateProtected after an earlier attempt.
 func MaybeApplied(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.maybeApplied
@@ -84,14 +87,16 @@ func MaybeApplied(err error) bool {
 
 // Retryable reports whether the same request can be sent again on the same client without risk, and may then succeed.
 // This is so if the connection was lost before a write was sent, if it was lost during a read, and if the server
-// refused the request to shed load (ErrThrottledOp). It isn't so if the call's context ended first.
+// refused the request to shed load (ErrThrottledOp). It isn't so if the call's context ended first. All calls except
+// creates, deletes, Set, SetACL, Multi and Reconfig count as reads: also Sync, AddAuth, AddWatch, CheckWatches and
+// RemoveWatches.
 func Retryable(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.retryable
 }
 
 // SessionLost reports whether err says that the session has ended, and this client with it: it expired, its credentials
-// were refused, or it was closed. It is false if only the credentials of a Client.AddAuth were refused: the session
+// were refused, or it was closed. It is false for a Client.AddAuth whose new credentials were refused: the session
 // continues without them.
 func SessionLost(err error) bool {
 	if e, ok := errors.AsType[*Error](err); ok && e.refusedAuth {

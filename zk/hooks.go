@@ -15,10 +15,12 @@ import (
 // A hook must return at once and must not call methods of the client that wait. Several goroutines may call it at the
 // same time, also while other hooks run.
 type Hooks struct {
-	// Request is called once for each call of the program, when it ends: answered, failed, or abandoned by its caller.
-	// Retries by Options.Retry count as part of the same call. Calls that this client refuses because of their arguments
-	// aren't reported. ctx is the call's context. The hook runs on the caller's goroutine, but for calls of a Pipeline on
-	// the goroutine that reads the connection, which waits for it.
+	// Request is called once for each request, when it ends: answered, failed, or abandoned by its caller. Retries by
+	// Options.Retry count as part of the same request. Calls that make several requests, such as EnsurePath, CreateAll,
+	// CreateProtected, DeleteAll, Typed.Update and those of recipes, are reported once for each request, under its own Op.
+	// Calls that this client refuses because of their arguments aren't reported, and neither are requests that it makes by
+	// itself, such as pings. ctx is the call's context. The hook runs on the caller's goroutine, but for calls of a
+	// Pipeline on the goroutine that reads the connection, which waits for it.
 	Request func(ctx context.Context, r RequestEnd)
 
 	// Connect is called when an attempt to connect to a server has ended. server is the host:port in the list of

@@ -32,7 +32,7 @@ func CreateTTLOp(path string, data []byte, mode CreateMode, acl []ACL, ttl time.
 }
 
 // DeleteOp deletes a znode if its data version is version. AnyVersion matches every version. In a chroot, "/" is the
-// chroot's znode, which can be deleted so, as with Apache's Java client, though Client.Delete refuses "/".
+// chroot's znode. DeleteOp can delete it, as in Apache's Java client; Client.Delete can't.
 func DeleteOp(path string, version int32) MultiOp {
 	return MultiOp{Op: jute.OpDelete, Path: path, Version: version}
 }

@@ -166,8 +166,8 @@ func (s Session) LogValue() slog.Value { return slog.StringValue(s.String()) }
 func RetryNever(int, error) (time.Duration, bool) { return 0, false }
 
 // RetrySafe returns an Options.Retry that sends a call up to attempts times in total. After a lost connection it queues
-// the call for the next connection at once. After ErrThrottledOp it pauses, with jitter, of 50 ms to 100 ms at first,
-// doubling each time up to 3.2 s. With attempts of 1 or less it never retries.
+// the call for the next connection at once. After ErrThrottledOp it pauses for a random 50 to 100 ms, then twice as
+// long each time, up to 3.2 s. With attempts of 1 or less it never retries.
 func RetrySafe(attempts int) func(int, error) (time.Duration, bool) {
 	return func(attempt int, err error) (time.Duration, bool) {
 		if attempt >= attempts {

@@ -26,13 +26,15 @@ type made struct {
 // znode exists, and creates it if not, until ctx or the session ends. Options.Retry doesn't apply.
 //
 // In a sequential mode the last part of the name gets a unique prefix of the form "_c_UUID-", by which the znode is
-// found again. No znode is left behind: if ctx ends first, the client deletes the znode in the background if it was
-// created. That work ends with the session.
+// found again. If ctx ends first, the client deletes the znode in the background if it was created, and MaybeApplied is
+// false. If the session ends after a lost reply or during that deletion, a persistent znode may stay, although
+// MaybeApplied may be false.
 //
-// In the other modes, after a lost reply, a znode at path counts as created by this call if its czxid is larger than
-// any zxid that the client had seen when the call began, and if it belongs to this session (ephemeral modes) or has the
-// given data (other modes). So if two clients create the same persistent znode with the same data at the same moment,
-// both may succeed. If ctx ends first, MaybeApplied reports whether the znode may exist.
+// In modes that aren't sequential, after a lost reply, a znode at path counts as created by this call if its czxid is
+// larger than any zxid that the client had seen when the call began, and if it belongs to this session (ModeEphemeral)
+// or has the given data (the rest). So if two clients create the same persistent znode with the same data at the same
+// moment, both may succeed. If ctx or the session ends first, or the server refuses a repeated attempt, MaybeApplied
+// reports whether this call may have created the znode.
 func (c *Client) CreateProtected(ctx context.Context, path string, data []byte, mode CreateMode,
 	acl []ACL) (string, Stat, error) {
 	slash := strings.LastIndexByte(path, '/')

@@ -28,8 +28,8 @@ type SASLMechanism interface {
 type SASLLogin interface {
 	// Step takes the server's token challenge, nil at first, and returns the next token to send. A nil token isn't sent;
 	// an empty one is. done reports whether the client has finished. If there is also a token, the login succeeds once the
-	// server accepts it. An error means that the server's token is invalid, and has the effect of one of Begin. challenge
-	// is valid until Step returns. A login may take at most 16 steps.
+	// server accepts it. An error means that the server's token is invalid; it is handled like an error of Begin.
+	// challenge is valid until Step returns. A login may take at most 16 steps.
 	Step(challenge []byte) (token []byte, done bool, err error)
 }
 

@@ -18,8 +18,9 @@ type Sessions struct {
 	closed bool
 }
 
-// NewSessions returns a Sessions whose method Client calls open for each session, one call at a time. open should
-// return without waiting, as New does:
+// NewSessions returns a Sessions whose method Client calls open for each session, one call at a time. If open fails,
+// that Client fails, and the next one calls open again; but a Run, Ephemeral, Latch, Group or Cache that gets the error
+// ends for good. open should return without waiting, as New does:
 //
 //	sessions := zk.NewSessions(func() (*zk.Client, error) {
 //		return zk.New("zk1,zk2,zk3/app", zk.Options{})
@@ -29,7 +30,8 @@ func NewSessions(open func() (*Client, error)) *Sessions { return &Sessions{open
 
 // Client returns the current session, or a new one if the last has ended. It may not be connected yet; calls on it
 // wait. The caller must not close it. Client fails if the Sessions is closed (ErrClosed), if open fails, if ctx has
-// ended, and if a server has refused the credentials (ErrAuthFailed), since it would refuse them again.
+// ended (with its cause), and if a server has refused the credentials (ErrAuthFailed), since it would refuse them
+// again.
 func (s *Sessions) Client(ctx context.Context) (*Client, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -72,7 +72,8 @@ func (w *Watch) Try() (Event, bool) {
 
 // Ready returns a channel for use in a select. It yields a value when Try or Next may return an event or the watch's
 // end, and sometimes when there is neither. Once the watch has ended, it always yields, and Try returns false: call
-// Next to see the end.
+// Next to see the end. Several goroutines may receive from it; one that has received a value must call Try or Next,
+// since the value wakes no other.
 func (w *Watch) Ready() <-chan struct{} { return w.box.ready }
 
 // Events returns an iterator over the events. If ctx or the session ends, the iterator yields the zero Event with the

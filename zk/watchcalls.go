@@ -7,9 +7,11 @@ import (
 )
 
 // AddWatch sets a persistent watch on path alone or on path with all its descendants. The znode need not exist. The
-// watch stays until it is closed or removed, or the session ends. Several watches may cover one znode; each gets every
-// event. Servers before 3.9 keep one watch per path and client; with these, don't combine it with one-shot watches on
-// the same path. Servers before 3.6 refuse it with ErrUnimplemented.
+// watch stays until it is closed or removed, or the session ends. No watch is set if err is not nil; if ctx ended
+// before the reply, the client removes the server's watch once it has no other one on the path. Several watches may
+// cover one znode, also both modes on one path; each gets all its events. Servers before 3.9 keep one watch per path
+// and client: on such servers, don't combine a persistent watch with one-shot watches, or with one of the other mode,
+// on the same path. Servers before 3.6 refuse it with ErrUnimplemented.
 func (c *Client) AddWatch(ctx context.Context, path string, mode AddWatchMode) (*Watch, error) {
 	k, err := c.newCall(jute.OpAddWatch, path, false)
 	if err != nil {
@@ -34,8 +36,9 @@ func (c *Client) AddWatch(ctx context.Context, path string, mode AddWatchMode) (
 
 // RemoveWatches removes this client's watches of type t on path, here and at the server, including those set through
 // Chroot views of the same session. It fails with ErrNoWatcher if the server has none. Servers before 3.9 don't
-// distinguish the types of watches on one path and remove all. The watches end as if closed. To end a single Watch,
-// Close it.
+// distinguish the types of watches on one path and remove all. The watches end as if closed. If RemoveWatches fails,
+// they continue; if ctx ended before the reply, they end once the server has removed them. To end a single Watch, Close
+// it.
 func (c *Client) RemoveWatches(ctx context.Context, path string, t WatcherType) error {
 	k, err := c.watchesCall(jute.OpRemoveWatches, path, t)
 	if err == nil {

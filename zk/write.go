@@ -171,8 +171,9 @@ func checkACL(op jute.Op, path string, acl []ACL) error {
 
 // AddAuth authenticates the connection with the credentials auth of scheme, such as "user:password" of "digest", and
 // waits for the reply. Once the server has accepted them, every later connection uses them too. If the server refuses
-// them, AddAuth fails with ErrAuthFailed, and the connection is lost but not the session. If ctx ends before the reply,
-// the server may still accept them.
+// them, AddAuth fails with ErrAuthFailed, and the connection is lost but not the session. If a server refuses them on a
+// later connection, the client ends with ErrAuthFailed. If ctx ends before the reply, the server may still accept them;
+// later connections then use them too.
 func (c *Client) AddAuth(ctx context.Context, scheme string, auth []byte) error {
 	if scheme == "" {
 		return &Error{Op: "auth", Err: ErrBadArguments, detail: "no scheme given"}

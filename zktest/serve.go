@@ -11,7 +11,7 @@ import (
 )
 
 // Serve is Start for a program that isn't a test, such as an example or a demonstration. Errors that fail a test are
-// returned by Serve or, later, by Close. The caller must Close the Ensemble unless err is not nil.
+// returned by Serve or, later, by Close. If err is nil, the caller must Close the Ensemble.
 func Serve(o Options) (e *Ensemble, err error) {
 	p := new(program)
 	defer func() {

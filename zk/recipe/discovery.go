@@ -70,10 +70,10 @@ func NewDiscovery(sessions *zk.Sessions, path string, opt Options) *Discovery {
 	return &Discovery{sessions, path, opt}
 }
 
-// Register keeps an instance registered, in each new session too, until the returned Ephemeral is closed. It doesn't
-// wait; Ephemeral.Wait does. It fails if the instance has no name, if its name or id has a slash, or if it has no JSON
-// form. It sets i's ID, RegisteredMs and Type if they are empty, and doesn't keep i. To change the instance later,
-// change i and pass its JSON form to Ephemeral.SetData.
+// Register keeps an instance registered, in each new session too, until the returned Ephemeral is closed or an error
+// ends it (see Ephemeral). It doesn't wait; Ephemeral.Wait does. It fails if the instance has no name, if its name or
+// id has a slash, or if it has no JSON form. It sets i's ID, RegisteredMs and Type if they are empty, and doesn't keep
+// i. To change the instance later, change i and pass its JSON form to Ephemeral.SetData.
 func (d *Discovery) Register(i *Instance) (*Ephemeral, error) {
 	if i.Name == "" || strings.Contains(i.Name+i.ID, "/") {
 		return nil, fmt.Errorf("recipe: register %q, id %q: a service needs a name, and neither may have a slash", i.Name,

@@ -56,9 +56,14 @@
 // Ledger's commit lost its reply before the session expired, its outcome can't be found out; [zk.MaybeApplied] holds
 // for its error.
 //
-// A context ends. The call returns at once with the context's error or its cause. The znode of a waiter or a claim is
-// deleted in the background as soon as the ensemble can be reached, or with the session. What a Ledger commits isn't
-// undone: if zk.MaybeApplied holds for the error, it may be applied.
+// The client is connected to a server without quorum (zk.Options.ReadOnly). Calls that write, and Held.Confirm, wait as
+// without a connection until the client has found a server with quorum. For locks and leadership the connection counts
+// as lost. For a cache it counts as a connection: the cache copies the state of that server and becomes fresh.
+//
+// A context ends. The call returns at once. Its error wraps either the context's Err or its cause, depending on what
+// the call was doing; to tell this case from others, test ctx.Err(). The znode of a waiter or a claim is deleted in the
+// background as soon as the ensemble can be reached, or with the session. What a Ledger commits isn't undone: if
+// zk.MaybeApplied holds for the error, it may be applied.
 //
 // # Fencing
 //
@@ -86,9 +91,9 @@
 // # Reading
 //
 // Value.Get, Counter.Get, Queue.Len, Barrier.Wait and the calls that list participants, members or instances read from
-// the connected server, which may be behind. To see all earlier changes, call zk.Client.Sync first. They wait for a
-// connection. If a reply is lost, Barrier.Wait asks again, and the others do so as zk.Options.Retry says. If the
-// directory doesn't exist, Queue.Len returns 0, and lists are empty.
+// the connected server, which may be behind. To see all earlier changes, call zk.Client.Sync first. All these calls
+// wait for a connection. After a lost reply Barrier.Wait always asks again; for the others zk.Options.Retry decides. If
+// the directory doesn't exist, Queue.Len returns 0, and lists are empty.
 //
 // # Load
 //

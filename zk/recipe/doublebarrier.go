@@ -16,7 +16,8 @@ import (
 // ready znode, which could be that of the next round.
 //
 // A member whose connection is lost stays a member and continues to wait. A member whose session expires has left: its
-// Enter or Leave fails with zk.ErrSessionExpired. The others wait for another member to enter, or leave without it.
+// Enter or Leave fails with zk.ErrSessionExpired. Those in Enter then wait for another member; those in Leave don't
+// wait for it.
 type DoubleBarrier struct {
 	c       *zk.Client
 	path    string

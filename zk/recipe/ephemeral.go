@@ -15,9 +15,12 @@ import (
 // Curator's PersistentNode in ephemeral mode.
 //
 // While the connection is lost the znode stays, until the session expires; then it is gone until the next session
-// begins. If there is another znode of this name, the Ephemeral waits until that one is gone: a persistent one, or one
-// of another session, such as an earlier one of the same process that hasn't expired yet. It also waits while another
-// Ephemeral of its zk.Sessions has the same path.
+// begins. If another znode has this name, persistent or of another session (such as an earlier one of the same process
+// that hasn't expired yet), the Ephemeral waits until it is gone. It also waits while another Ephemeral of its
+// zk.Sessions has the same path.
+//
+// An error that isn't temporary ends the Ephemeral, for example if the data of SetData are too large. Wait then returns
+// the error. The znode, if it exists, stays until the session ends; Close doesn't delete it.
 type Ephemeral struct {
 	sessions *zk.Sessions
 	path     string
@@ -252,8 +255,8 @@ func (e *Ephemeral) Wait(ctx context.Context) (int64, error) {
 // Path returns the path of the znode.
 func (e *Ephemeral) Path() string { return e.path }
 
-// Close deletes the znode. It waits until the znode is deleted, up to five seconds. A znode that is still there then
-// goes with the session at the latest. It is idempotent.
+// Close deletes the znode, unless an error has ended e earlier. It waits until the znode is deleted, up to five
+// seconds. A znode that is still there then goes with the session at the latest. It is idempotent.
 func (e *Ephemeral) Close() {
 	e.stop()
 	<-e.done

@@ -43,7 +43,8 @@ func hold(ctx context.Context, c *zk.Client, path string, token int64) *Held {
 }
 
 // Token returns the fencing token: a number that grows with each acquisition of the lock by any client. It is the czxid
-// of the lock's znode, so clients in any language can determine it.
+// of the lock's znode, so clients in any language can determine it. Several readers of an RWLock, and several leases of
+// a Semaphore, are valid at once: see Side.Lock and Semaphore.Acquire.
 func (h *Held) Token() int64 { return h.token }
 
 // Path returns the path of the lock's znode.
@@ -53,7 +54,8 @@ func (h *Held) Path() string { return h.path }
 func (h *Held) Client() *zk.Client { return h.c }
 
 // Guard returns an operation that makes a Multi fail with zk.ErrNoNode unless the lock is still held when the ensemble
-// applies it.
+// applies it. Its path is relative to the chroot of Client, so the Multi must be one of Client, or of a client with the
+// same chroot.
 func (h *Held) Guard() zk.MultiOp { return zk.CheckOp(h.path, zk.AnyVersion) }
 
 // Context returns a context for the work under the lock. It has the values of the context with which the lock was

@@ -85,17 +85,19 @@ func (l *Latch) publish(held *Held, err error) {
 	l.changed = make(chan struct{})
 }
 
-// Leading returns the leadership if this client has it, else nil. Work that depends on it belongs under its Context.
-// Unlock resigns; the latch then takes part again behind the others.
+// Leading returns the leadership if this client has it, else nil. After a lost connection it returns nil until the
+// latch has confirmed the leadership, so the caller needn't call Confirm. Work that depends on the leadership belongs
+// under its Context, which can end at any moment. Unlock resigns; the latch then takes part again behind the others.
 func (l *Latch) Leading() *Held {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.held
 }
 
-// Wait waits until this client leads, and returns at once if it does. It fails when ctx ends. It fails with
-// zk.ErrClosed if the latch or its zk.Sessions is closed, and with the error that has ended the latch, such as
-// zk.ErrNoAuth or that of an invalid path.
+// Wait waits until this client leads, and returns at once if it does. After a lost connection it waits until the latch
+// has confirmed the leadership; its Context is then a new one. It fails when ctx ends. It fails with zk.ErrClosed if
+// the latch or its zk.Sessions is closed, and with the error that has ended the latch, such as zk.ErrNoAuth or that of
+// an invalid path.
 func (l *Latch) Wait(ctx context.Context) (*Held, error) {
 	for {
 		l.mu.Lock()

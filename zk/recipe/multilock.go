@@ -21,9 +21,13 @@ type HeldAll struct {
 }
 
 // LockAll waits until it has acquired all of the locks. If it fails, it releases those that it has. It acquires them in
-// the order of their paths, whatever the order of the arguments, so that two callers that want the same locks never
-// deadlock. LockAll fails at once if there are no locks, or if two of them have one client and one path, such as both
-// sides of an RWLock, since they would deadlock.
+// the order of Locker.Path, whatever the order of the arguments, so that two callers that want the same locks never
+// deadlock. These paths are relative to the chroots of the locks' clients, so callers whose clients have different
+// chroots can deadlock.
+//
+// LockAll fails at once if there are no locks, or if two of them have one client and one path, such as both sides of an
+// RWLock, since they would deadlock. Two views of one session (zk.Client.Chroot) count as two clients: LockAll doesn't
+// notice if their locks are the same, and waits until ctx or the session ends.
 func LockAll(ctx context.Context, lockers ...Locker) (*HeldAll, error) {
 	if len(lockers) == 0 {
 		return nil, errors.New("recipe: lock all: no locks given")
@@ -101,7 +105,7 @@ func (a *HeldAll) Confirm(ctx context.Context) error {
 }
 
 // Guards returns operations that make a Multi fail with zk.ErrNoNode unless all locks are still held when the ensemble
-// applies it.
+// applies it. The locks' clients must all have the same chroot (see Held.Guard).
 func (a *HeldAll) Guards() []zk.MultiOp {
 	var ops []zk.MultiOp
 	for _, h := range a.Locks {

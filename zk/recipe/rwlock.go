@@ -43,6 +43,10 @@ func (l *RWLock) Participants(ctx context.Context) ([]Participant, error) {
 }
 
 // Lock waits for this side until ctx or the session ends.
+//
+// Several readers hold the lock at once, so a resource must not compare readers' tokens with each other (Held.Token).
+// It refuses a reader whose token is lower than one it has seen from a writer, and a writer whose token is lower than
+// any it has seen.
 func (s *Side) Lock(ctx context.Context) (*Held, error) { return s.line.lock(ctx, true) }
 
 // TryLock acquires this side if it needn't wait for another client, and otherwise fails with ErrTaken. It waits for a

@@ -49,6 +49,10 @@ const (
 
 // A Conn is a session with an ensemble, and after its expiry the next session. Its methods may be called from any
 // goroutine.
+//
+// Calls that are unanswered when the connection is lost fail with ErrConnectionClosed. Calls that wait for a connection
+// when the session expires fail with ErrSessionExpired. Only CreateProtectedEphemeralSequential then tries again in the
+// next session. Calls made after the expiry wait for the next session.
 type Conn struct {
 	dialer   Dialer
 	hosts    HostProvider
@@ -187,7 +191,7 @@ func (c *Conn) current() (*zooid.Client, context.Context, error) {
 }
 
 // Close ends the session and the Conn. It waits for the server, but at most three seconds. Calls that still wait for a
-// reply get it or fail with ErrConnectionClosed; later calls fail with it. It is idempotent.
+// reply get it or fail with ErrConnectionClosed; later calls fail with ErrConnectionClosed. It is idempotent.
 func (c *Conn) Close() {
 	c.mu.Lock()
 	client := c.client
