@@ -369,6 +369,38 @@ func TestCreateProtectedFindsItsZnode(t *testing.T) {
 	})
 }
 
+// If the session ends before it is known whether a write with a lost reply was applied, it may have been.
+func TestUnknownAtTheEndOfTheSession(t *testing.T) {
+	t.Parallel()
+	for name, do := range map[string]func(context.Context, *Client) error{ // any order: each is a case of its own
+		"create2": func(ctx context.Context, c *Client) error {
+			_, _, err := c.CreateProtected(ctx, "/locks/lock-", nil, ModePersistentSequential, WorldACL(PermAll))
+			return err
+		},
+		"multi": func(ctx context.Context, c *Client) error { return c.DeleteAll(ctx, "/a") },
+	} {
+		scripted(t, Options{}, func(t *testing.T, c *Client, _ *network) {
+			err := do(t.Context(), c)
+			if isError(t, err, ErrSessionExpired, name); !MaybeApplied(err) || !SessionLost(err) || Retryable(err) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}, func(p *peer) {
+			p.accept()
+			for r := p.next(); r.op != jute.OpCreate2 && r.op != jute.OpMulti; r = p.next() {
+				if r.op == jute.OpGetChildren2 {
+					res := jute.Children2Response{Stat: Stat{Czxid: 7}}
+					p.reply(r.xid, 7, jute.OK, res.Append(nil))
+				} else {
+					p.obey(r, 7)
+				}
+			}
+		}, func(p *peer) {
+			p.hello()
+			p.answer(jute.ConnectResponse{Passwd: make([]byte, 16)})
+		})
+	}
+}
+
 func TestCreateProtectedPlain(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -85,6 +85,16 @@ func MaybeApplied(err error) bool {
 	return ok && e.maybeApplied
 }
 
+// stillUnknown returns lookErr, with which the look for the result of a write ended that had failed with err. The write
+// may have been applied if it might have been before.
+func stillUnknown(err, lookErr error) error {
+	e, look := (*Error)(nil), (*Error)(nil)
+	if errors.As(err, &e) && e.maybeApplied && errors.As(lookErr, &look) {
+		return &Error{Op: e.Op, Path: e.Path, Server: look.Server, Err: look.Err, maybeApplied: true}
+	}
+	return lookErr
+}
+
 // Retryable reports whether the same request can be sent again on the same client without risk, and may then succeed.
 // This is so if the connection was lost before a write was sent, if it was lost during a read, and if the server
 // refused the request to shed load (ErrThrottledOp). It isn't so if the call's context ended first. All calls except

@@ -27,8 +27,8 @@ type made struct {
 //
 // In a sequential mode the last part of the name gets a unique prefix of the form "_c_UUID-", by which the znode is
 // found again. If ctx ends first, the client deletes the znode in the background if it was created, and MaybeApplied is
-// false. If the session ends after a lost reply or during that deletion, a persistent znode may stay, although
-// MaybeApplied may be false.
+// false; if the session ends during that deletion, a persistent znode may stay. If the session ends after a lost reply,
+// MaybeApplied holds.
 //
 // In modes that aren't sequential, after a lost reply, a znode at path counts as created by this call if its czxid is
 // larger than any zxid that the client had seen when the call began, and if it belongs to this session (ModeEphemeral)
@@ -109,7 +109,7 @@ func (c *Client) createNamed(ctx context.Context, target, dir, prefix string, da
 			continue
 		}
 		if m := c.lookFor(ctx, dir, prefix); m.path != "" || m.err != nil {
-			return m
+			return made{m.path, m.stat, stillUnknown(err, m.err)}
 		}
 	}
 }

@@ -84,8 +84,7 @@ const (
 // Up to 500 znodes are deleted in one transaction, all or none. More take several transactions, which delete the
 // deepest znodes first. If one fails, the znodes deleted before stay deleted, and DeleteAll may be called again. If the
 // connection is lost, DeleteAll waits for the next one, and after a lost reply it checks which znodes are left. If ctx
-// ends or the client is closed while a transaction is unanswered, MaybeApplied holds. If ctx or the session ends during
-// that check, MaybeApplied doesn't hold, although the transaction may have been applied.
+// or the session ends while a transaction is unanswered, or during that check, MaybeApplied holds.
 func (c *Client) DeleteAll(ctx context.Context, path string) error {
 	if path == "/" {
 		return &Error{Op: "delete", Path: path, Err: ErrBadArguments, detail: "the root can't be deleted"}
@@ -236,8 +235,8 @@ func (d *treeDeletion) flush(ctx context.Context) error {
 		case !errors.Is(err, ErrNoNode) && !again(ctx, err):
 			return err
 		case errors.Is(err, ErrNoNode), MaybeApplied(err):
-			if err := d.left(ctx); err != nil {
-				return err
+			if lookErr := d.left(ctx); lookErr != nil {
+				return stillUnknown(err, lookErr)
 			}
 		}
 	}
