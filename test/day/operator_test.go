@@ -100,7 +100,7 @@ func TestOperator(t *testing.T) {
 		step{do: "zooid cert list -dir new", most: 8, says: []string{"client", "superuser", "valid", "server"}},
 		step{do: "zooid cert issue -dir new app orders", most: 8, says: []string{"new/apps/orders"}},
 		step{do: "ZOOID_CONFIG=new/apps/orders/profile zooid cli -profile ensemble get /app", code: 1, most: 2,
-			says: []string{"Insufficient permission : /app", "acl explain /app tells who may"}},
+			says: []string{"Insufficient permission : /app", "acl explain /app shows who may"}},
 		step{do: "zooid cert renew -dir new 127.0.0.1", code: 1, most: 1,
 			says: []string{"several have that name; give the serial number", "(server 1)"}},
 		step{do: "zooid cert renew -dir new $(zooid cert list -dir new | awk '$2 == \"server\" {print $NF; exit}')", most: 8,

@@ -31,7 +31,7 @@ const (
 
 var (
 	// alarming is what no output may hold: traces of a crash, and values that were printed by mistake.
-	alarming = regexp.MustCompile(`(?i)\bunknown\b[^":]|goroutine \d|\bpanic(?:ked)?[:(]|runtime error|\w\.go:\d+|%!|<nil>|0xc000|stack trace`)
+	alarming = regexp.MustCompile(`\bUnknown\b|(?i)\bunknown (?:argument|command|error|field|flag|key|name|op|operation|option|property|scheme|word)\b|goroutine \d|\bpanic(?:ked)?[:(]|runtime error|\w\.go:\d+|%!|<nil>|0xc000|stack trace`)
 	// advises is what an error holds that says what to do next.
 	advises = regexp.MustCompile(`hint: |\bdo: |ZD-\d{4}|zooid [A-Za-z-]+|[.;:,] (?:set|add|give|run|start|use|try|say)\b|reconfig -add`)
 )
