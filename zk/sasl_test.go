@@ -136,7 +136,9 @@ func TestLoginRefused(t *testing.T) {
 		"refuses": func(p *peer, r request) {
 			p.reply(r.xid, 0, ErrAuthFailed, (&jute.SASLPacket{}).Append(nil))
 		},
-		"refuses: ":                             func(p *peer, r request) { p.reply(r.xid, 0, ErrSessionClosedRequireSASLAuth, nil) },
+		"refuses: ": func(p *peer, r request) {
+			p.reply(r.xid, 0, ErrSessionClosedRequireSASLAuth, nil)
+		},
 		"doesn't support or refuses this login": func(p *peer, r request) { p.replyToken(r, nil) },
 	} {
 		scripted(t, Options{SASL: password{}}, func(t *testing.T, c *Client, _ *network) {
