@@ -28,7 +28,7 @@ const (
 	// foundedCommit is the first one whose ensembles have an id that is drawn. It knows level 2.
 	foundedCommit = "1ed30d5732249e9cbe3c05e6724c17b2158be71a"
 	// landedCommit is the last one that has landed. It knows level 5.
-	landedCommit = "d932a30de1d032f261f2e48f3db8dafbd980718b"
+	landedCommit = "921b24d7fd71cf36d9c4d02c9cde1b4f2716bf7c"
 )
 
 // The levels of the versions.
