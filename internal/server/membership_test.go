@@ -56,6 +56,7 @@ func newCluster(t *testing.T) *cluster {
 		t: t, addrs: map[uint64]string{}, dirs: map[uint64]string{}, logDirs: map[uint64]string{},
 		clients: map[uint64]string{}, servers: map[uint64]*Server{},
 	}
+	t.TempDir() // cleanups run last to first: the servers end before their directories are removed
 	t.Cleanup(func() {
 		for _, s := range c.servers {
 			s.Close()

@@ -7,11 +7,10 @@ import (
 	"path/filepath"
 )
 
-// Describe prints what the files of a data directory hold, without changing or locking anything:
-// segments, batches, entries, snapshots, and where the first damage in each file is. If a server
-// keeps its log elsewhere, dirs has both directories. fsys nil means OS. The error is w's or a
-// read error, or a DamageError if the files are damaged. A batch that a crash has cut off at the
-// log's end isn't damage: it was never acknowledged.
+// Describe prints what the files of a data directory hold, without changing or locking anything: segments, batches,
+// entries, snapshots, and where the first damage in each file is. If a server keeps its log elsewhere, dirs has both
+// directories. fsys nil means OS. The error is w's or a read error, or a DamageError if the files are damaged. A batch
+// that a crash has cut off at the log's end isn't damage: it was never acknowledged.
 func Describe(w io.Writer, fsys FS, dirs ...string) error {
 	if fsys == nil {
 		fsys = OS{}
@@ -97,12 +96,12 @@ func (p *printer) segment(path string, number uint64) error {
 		return err
 	}
 	size := int64(len(b))
-	h, fault := parseSegmentHeader(b)
+	h, err := parseSegmentHeader(path, b)
 	p.files++
 	p.line("segment %s, %d bytes", filepath.Base(path), size)
 	switch {
-	case fault != "":
-		p.damaged(path, 0, "%s", fault)
+	case err != nil:
+		p.found(err)
 		p.last = segmentEnd{}
 		return nil
 	case h.number != number:

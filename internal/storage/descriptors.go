@@ -12,8 +12,7 @@ import (
 // log: nothing is lost when a file can't be opened. So a few descriptors are kept in reserve, and
 // released one by one when opening a file needs them.
 const (
-	// descriptorsKept is the number of descriptors in reserve, for a new segment, a snapshot, and
-	// their directories.
+	// descriptorsKept is the number of descriptors in reserve, for a new segment, a snapshot, and their directories.
 	descriptorsKept = 8
 	// descriptorPatience is how long an open waits for a descriptor if other parts of the process take
 	// the released ones.

@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	// firstSegmentSize is the size of a new log's first segment. Filling it with zeros takes a few
-	// milliseconds.
+	// firstSegmentSize is the size of a new log's first segment. Filling it with zeros takes a few milliseconds.
 	firstSegmentSize = 1 << 20
 
 	segmentSizeDefault = 64 << 20
@@ -37,13 +36,11 @@ type Options struct {
 	// SegmentSize is the size in bytes of a segment once the log has grown, at least 2 KiB; 0 means 64
 	// MiB, less on a small disk.
 	SegmentSize int64
-	// CacheSize bounds the memory of the newest entries, which are kept in memory, in bytes; 0 means
-	// 64 MiB.
+	// CacheSize bounds the memory of the newest entries, which are kept in memory, in bytes; 0 means 64 MiB.
 	CacheSize int
 	// Space are the limits on free space.
 	Space SpaceLimits
-	// Rand provides the salts of log segments, 8 bytes each; nil means crypto/rand. A simulation
-	// passes its own.
+	// Rand provides the salts of log segments, 8 bytes each; nil means crypto/rand. A simulation passes its own.
 	Rand io.Reader
 	// Go runs work in the background; nil means a goroutine. A simulation runs it at once.
 	Go func(func())
@@ -81,8 +78,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// A Dir is an open data directory: its Log and its snapshots. Its methods may be called from any
-// goroutine.
+// A Dir is an open data directory: its Log and its snapshots. Its methods may be called from any goroutine.
 type Dir struct {
 	fs    FS
 	path  string
@@ -91,8 +87,7 @@ type Dir struct {
 	locks []io.Closer
 	notes Recovery
 
-	// maintain is held while the set of files changes: during snapshot commit, install, purge and
-	// close.
+	// maintain is held while the set of files changes: during snapshot commit, install, purge and close.
 	maintain sync.Mutex
 	closed   bool
 
@@ -118,14 +113,12 @@ type Recovery struct {
 	}
 	// DamagedSnapshots are the damages of snapshots for which an older snapshot was used instead.
 	DamagedSnapshots []error
-	// Undone is set if the installation of a snapshot from a peer was unfinished at the crash, and has
-	// been undone.
+	// Undone is set if the installation of a snapshot from a peer was unfinished at the crash, and has been undone.
 	Undone bool
 	// NewDataDir is set if the log has a directory of its own and was in use, but the data directory
 	// was not: it is new, or its content is lost. The log alone held everything.
 	NewDataDir bool
-	// IdentityMissing is set if the log's directory was in use but had no IDENTITY. The file has been
-	// written again.
+	// IdentityMissing is set if the log's directory was in use but had no IDENTITY. The file has been written again.
 	IdentityMissing bool
 }
 
@@ -264,8 +257,7 @@ func (d *Dir) snapshotPath(index uint64) string {
 	return filepath.Join(d.path, fmt.Sprintf("%016x%s", index, snapshotSuffix))
 }
 
-// addSnapshot records a durable, verified snapshot. It becomes the newest one unless its index is
-// lower.
+// addSnapshot records a durable, verified snapshot. It becomes the newest one unless its index is lower.
 func (d *Dir) addSnapshot(m Meta) {
 	d.mu.Lock()
 	d.snapshots[m.Index] = true

@@ -1,9 +1,8 @@
 // Package storage manages a server's data directory: the write-ahead log that raft reads and
 // appends to, the snapshot files, their recovery after a crash, and purge.
 //
-// It makes two promises. Acknowledged writes survive any crash, in order, or else Open refuses to
-// start and names the file and the offset. And a write that was never acknowledged survives
-// completely or not at all.
+// It makes two promises. Acknowledged writes survive any crash, in order, or else Open refuses to start and names the
+// file and the offset. And a write that was never acknowledged survives completely or not at all.
 //
 // A data directory holds:
 //

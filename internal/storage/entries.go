@@ -21,8 +21,7 @@ type tail struct {
 // entryOverhead is the memory that an entry uses in addition to its data, in bytes.
 const entryOverhead = 128
 
-// append adds an entry. It drops the entries that the new one replaces, and the oldest ones beyond
-// the budget.
+// append adds an entry. It drops the entries that the new one replaces, and the oldest ones beyond the budget.
 func (t *tail) append(e *raftpb.Entry) {
 	if len(t.entries) > 0 {
 		first, index := t.entries[0].GetIndex(), e.GetIndex()

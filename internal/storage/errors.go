@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// DamageError says that a file of the data directory differs from what was durably written.
-// The server must not start with it, because it would forget acknowledged writes. Find it with
-// errors.As.
+// DamageError says that a file of the data directory differs from what was durably written. The server must not start
+// with it, because it would forget acknowledged writes. Find it with errors.As.
 type DamageError struct {
 	File   string // path
 	Offset int64  // where the first wrong byte in File is, or the frame that holds it begins

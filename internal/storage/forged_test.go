@@ -1,9 +1,11 @@
 package storage
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -130,6 +132,37 @@ func TestNewerSnapshotIsNeeded(t *testing.T) {
 	if !errors.As(err, new(*FormatError)) || strings.Contains(err.Error(), "Restore") {
 		t.Errorf("opened: %v", err)
 	}
+}
+
+// TestNewerLogIsNeeded: neither a start with a log of a newer format, nor what reads the log without changing it, says
+// that it is damaged, also if IDENTITY is of a newer format, too.
+func TestNewerLogIsNeeded(t *testing.T) {
+	t.Parallel()
+	memory := NewMemFS()
+	d := filled(t, memory, 60)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := d.log.segments[0].path
+	memory.Damage(path, func(b []byte) []byte {
+		le.PutUint32(b[8:], segmentFormat+1)
+		le.PutUint32(b[segmentCRCAt:], crcUpdate(0, b[:segmentCRCAt]))
+		return b
+	})
+	newer := func(what string, err error) {
+		t.Helper()
+		if !errors.As(err, new(*FormatError)) || strings.Contains(err.Error(), "is damaged") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	_, err := Open(smallOptions(memory, 1))
+	newer("open", err)
+	newer("walk", Walk(memory, []string{"data"}, func(LogStep) error { return nil }))
+	memory.Damage(filepath.Join("data", identityName), func(b []byte) []byte {
+		return bytes.Replace(b, []byte("format 1"), []byte("format 2"), 1)
+	})
+	_, err = ReadIdentity(memory, "data", "")
+	newer("read the identity", err)
 }
 
 // forgedSnapshot is a snapshot file of two chunks that parts of it can be wrong in while its checksums are right.

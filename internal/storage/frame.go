@@ -60,8 +60,7 @@ func crcUpdate(crc uint32, p []byte) uint32 {
 	return crc32.Update(crc, crc32.MakeTable(crc32.Castagnoli), p)
 }
 
-// hardState is raftpb.HardState as a plain value. Its commit may be older than the last one from
-// raft.
+// hardState is raftpb.HardState as a plain value. Its commit may be older than the last one from raft.
 type hardState struct{ term, vote, commit uint64 }
 
 // frameHeader is the header of a frame, its first 96 bytes, without magic and crc.

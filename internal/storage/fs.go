@@ -2,8 +2,7 @@ package storage
 
 import "io"
 
-// FS is what this package needs from a file system. Names are paths. Only SyncDir makes
-// directory entries durable.
+// FS is what this package needs from a file system. Names are paths. Only SyncDir makes directory entries durable.
 //
 // For a file system without room, errors satisfy NoRoom; for a file that doesn't exist, errors.Is(err, fs.ErrNotExist).
 type FS interface {
@@ -23,8 +22,7 @@ type FS interface {
 	SyncDir(dir string) error
 	// MkdirAll creates dir and its parents with mode 0700, and makes their directory entries durable.
 	MkdirAll(dir string) error
-	// Free returns how many bytes this process may still use in dir's file system, and the file
-	// system's size.
+	// Free returns how many bytes this process may still use in dir's file system, and the file system's size.
 	Free(dir string) (free, total uint64, err error)
 	// Files returns how many files can still be created in dir's file system, and how many it can have in total, or 0 if
 	// it doesn't say.
@@ -50,10 +48,9 @@ type File interface {
 	WriteOut(off, size int64) error
 	// Size returns the file's length.
 	Size() (int64, error)
-	// Direct turns direct writes on or off. They bypass the system's page cache, which saves copying.
-	// It reports whether writes are direct from then on. A direct write that isn't of whole pages, at
-	// a page boundary of the file and from page-aligned memory, may fail with EINVAL; if the disk has
-	// stricter requirements, so may any other.
+	// Direct turns direct writes on or off. They bypass the system's page cache, which saves copying. It reports
+	// whether writes are direct from then on. A direct write that isn't of whole pages, at a page boundary of the file
+	// and from page-aligned memory, may fail with EINVAL; if the disk has stricter requirements, so may any other.
 	Direct(on bool) bool
 	// InPlace reports whether overwriting written data needs no more room, as far as known. If it needs more and ask is
 	// set, InPlace asks the file system to overwrite this file in place, which works while the file is empty.

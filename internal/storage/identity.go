@@ -73,9 +73,8 @@ func lookAt(fsys FS, dir string) (h holding, err error) {
 	return h, nil
 }
 
-// checkHoldings refuses directories if one of them was lost, emptied, not mounted or mixed up. A
-// log without the other directory is complete if it begins at the first entry; recovery checks
-// that.
+// checkHoldings refuses directories if one of them was lost, emptied, not mounted or mixed up. A log without the other
+// directory is complete if it begins at the first entry; recovery checks that.
 func checkHoldings(dir, logDir string, data, log holding) error {
 	one := dir == logDir
 	switch {
@@ -112,6 +111,9 @@ func readIdentity(fsys FS, dir string) (cluster uint64, err error) {
 	var format int
 	if _, err := fmt.Sscanf(string(b), "zooid data directory\nformat %d\ncluster %x\n", &format, &cluster); err != nil ||
 		format != segmentFormat || cluster == 0 {
+		if _, err := clusterOfLog(fsys, dir); errors.As(err, new(*FormatError)) { // its header has a checksum
+			return 0, err
+		}
 		return 0, damaged(path, 0, "want the form %q, found %q", want, b)
 	}
 	return cluster, nil
@@ -137,11 +139,8 @@ func clusterOfLog(fsys FS, dir string) (uint64, error) {
 		if err := readFull(f, b, 0); err != nil {
 			return 0, fmt.Errorf("read log segment %s: %w", path, err)
 		}
-		h, fault := parseSegmentHeader(b)
-		if fault != "" {
-			return 0, damaged(path, 0, "%s", fault)
-		}
-		return h.cluster, nil
+		h, err := parseSegmentHeader(path, b)
+		return h.cluster, err
 	}
 	return 0, fmt.Errorf("read which cluster the log in %s belongs to: no segment is there any more: %w", dir,
 		fs.ErrNotExist)

@@ -11,8 +11,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// bufferKeepMax is the size of the largest batch buffer that is kept for the next Append; typical
-// batches have 60 KB.
+// bufferKeepMax is the size of the largest batch buffer that is kept for the next Append; typical batches have 60 KB.
 const bufferKeepMax = 4 << 20
 
 // Log is the write-ahead log. It implements raft.Storage. Only one goroutine at a time may append;
@@ -51,8 +50,7 @@ type Log struct {
 	nextChain uint64 // after next's first frame
 	closing   bool   // Close writes the last frame: it doesn't wait for room
 
-	// files is held shared while a segment's file is read, and exclusively to close one. It is locked
-	// before mu.
+	// files is held shared while a segment's file is read, and exclusively to close one. It is locked before mu.
 	files sync.RWMutex
 	// mu guards the fields that follow; it is held only briefly, never during I/O.
 	mu       sync.RWMutex
@@ -65,8 +63,7 @@ type Log struct {
 	snapshot Meta // newest verified one; Index 0 if there is none
 }
 
-// place is the place of an entry: the segment's number, and the record's offset in units of 8
-// bytes.
+// place is the place of an entry: the segment's number, and the record's offset in units of 8 bytes.
 type place struct {
 	term    uint64
 	segment uint32
@@ -78,11 +75,10 @@ type counts struct {
 	appends, bytes, syncs, rolls, diskReads atomic.Uint64
 }
 
-// Append makes a HardState and entries durable, as one batch unless they are very large (see
-// frameSizeAim). After it returns nil, all of them survive a crash. After an error, a crash
-// leaves each batch completely or not at all. A nil hs leaves the HardState unchanged. With
-// neither entries nor mustSync nothing is written: the HardState is then written with the next
-// batch, or lost in a crash.
+// Append makes a HardState and entries durable, as one batch unless they are very large (see frameSizeAim). After it
+// returns nil, all of them survive a crash. After an error, a crash leaves each batch completely or not at all. A nil
+// hs leaves the HardState unchanged. With neither entries nor mustSync nothing is written: the HardState is then
+// written with the next batch, or lost in a crash.
 //
 // Append blocks for one write and one fdatasync per batch, and while there is no room and Options.Wait says to wait. It
 // retains entries, which must not be modified afterwards. After an error, mostly a FatalError, the log accepts nothing
@@ -224,8 +220,7 @@ func (l *Log) tryBatch(hard hardState, entries []*raftpb.Entry, margin int64) er
 	if err := l.spares.failed(); err != nil {
 		return err
 	}
-	// One sector stays free for the seal. A frame larger than a segment gets a segment of its own,
-	// which grows.
+	// One sector stays free for the seal. A frame larger than a segment gets a segment of its own, which grows.
 	if l.next != nil || l.end+need+sectorSize+margin > int64(l.active.size) && l.end > segmentStart+sectorSize {
 		if err := l.roll(); err != nil {
 			return err
@@ -250,8 +245,7 @@ func (l *Log) writeFrame(h frameHeader, entries []*raftpb.Entry) error {
 	h.seq, h.segment, h.cluster, h.chain = l.seq+1, s.number, l.cluster, l.chain
 	buf, chain := appendFrame(l.buf[:0], &h, s.salt, entries)
 	end := l.end + int64(len(buf))
-	// Pad with zeros to the end of the page: a page written in part would first have to be read from
-	// the disk.
+	// Pad with zeros to the end of the page: a page written in part would first have to be read from the disk.
 	if full := int64(pad(int(end), pageSize)); full <= int64(s.size) {
 		buf = appendZeros(buf, int(full-end))
 	}

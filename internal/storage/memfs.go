@@ -28,10 +28,9 @@ import (
 // MemFS uses no randomness of its own: the same calls and the same *rand.Rand give the same disk.
 // Its methods may be called from any goroutine.
 type MemFS struct {
-	// Hook, if set, is called before each call. If it returns an error, that is the result of the
-	// call, and the call is not carried out, except that a failing write first writes the bytes of a
-	// ShortWrite, and a failing fdatasync drops the pending sectors. Hook may call CrashClone. Set
-	// it while no call is in progress.
+	// Hook, if set, is called before each call. If it returns an error, that is the result of the call, and the call is
+	// not carried out, except that a failing write first writes the bytes of a ShortWrite, and a failing fdatasync
+	// drops the pending sectors. Hook may call CrashClone. Set it while no call is in progress.
 	Hook func(Call) error
 	// Budget, if not zero, is the size of the disk in bytes; calls that exceed it fail with ENOSPC.
 	Budget uint64
@@ -76,8 +75,7 @@ type ShortWrite struct {
 func (e *ShortWrite) Error() string { return fmt.Sprintf("short write of %d bytes: %v", e.N, e.Err) }
 func (e *ShortWrite) Unwrap() error { return e.Err }
 
-// nameChange is one change of a directory that becomes durable as a whole: a name is removed,
-// added, or both.
+// nameChange is one change of a directory that becomes durable as a whole: a name is removed, added, or both.
 type nameChange struct {
 	dir    string
 	gone   string
@@ -334,17 +332,15 @@ func (c nameChange) apply(names map[string]*memInode) {
 	}
 }
 
-// Clone returns an independent copy in which everything is durable, for tests that then damage the
-// copy.
+// Clone returns an independent copy in which everything is durable, for tests that then damage the copy.
 func (m *MemFS) Clone() *MemFS {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.cloneLocked(m.names, func(inode *memInode) []byte { return slices.Clone(inode.cache) })
 }
 
-// Damage replaces a file's content, in the cache and on the disk, with the result of change,
-// to simulate bit rot. If change returns nil, the file is removed; a file that doesn't exist
-// is created.
+// Damage replaces a file's content, in the cache and on the disk, with the result of change, to simulate bit rot. If
+// change returns nil, the file is removed; a file that doesn't exist is created.
 func (m *MemFS) Damage(name string, change func([]byte) []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

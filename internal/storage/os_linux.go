@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// uninterrupted repeats a call that a signal interrupted; on some file systems, the Go runtime's
-// own signals do. That isn't a retry of a failed sync: an interrupted one has not reported anything
-// yet.
+// uninterrupted repeats a call that a signal interrupted; on some file systems, the Go runtime's own signals do. That
+// isn't a retry of a failed sync: an interrupted one has not reported anything yet.
 func uninterrupted(call func() error) error {
 	for {
 		if err := call(); !errors.Is(err, unix.EINTR) {

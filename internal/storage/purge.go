@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"maps"
@@ -11,8 +12,7 @@ import (
 // SnapshotsKept is how many verified snapshots a server keeps unless told otherwise.
 const SnapshotsKept = 3
 
-// KeepAll, as the number of snapshots to keep, makes Purge remove nothing while there is
-// space.
+// KeepAll, as the number of snapshots to keep, makes Purge remove nothing while there is space.
 const KeepAll = math.MaxInt
 
 // A server that gets a snapshot from this one also needs the log that grows meanwhile. That log travels over the same
@@ -26,8 +26,9 @@ const (
 // oldest snapshot kept. If keep is less than 1, it means SnapshotsKept. If needed isn't 0, another server needs the log
 // after that entry, which Purge then keeps too, within bounds. If space is short (SpaceState.Short), Purge keeps only
 // one snapshot and no log for others, whatever keep is. Snapshots that have not been verified since Open are read and
-// verified first; a damaged one does not count. Purge may take seconds, but delays an Append only for as long as one
-// removal takes. It returns how many snapshots and segments it removed.
+// verified first; one that is damaged or can't be read does not count, and the error of reading is returned after the
+// rest was done. Purge may take seconds, but delays an Append only for as long as one removal takes. It returns how many
+// snapshots and segments it removed.
 func (d *Dir) Purge(keep int, needed uint64) (snapshots, segments int, err error) {
 	if keep < 1 {
 		keep = SnapshotsKept
@@ -43,9 +44,9 @@ func (d *Dir) Purge(keep int, needed uint64) (snapshots, segments int, err error
 	if keep == KeepAll {
 		return 0, 0, nil
 	}
-	kept, err := d.newestVerified(keep)
-	if err != nil || len(kept) == 0 {
-		return 0, 0, err
+	kept, unread := d.newestVerified(keep)
+	if len(kept) == 0 {
+		return 0, 0, unread
 	}
 	oldest := kept[len(kept)-1]
 	if len(kept) == keep {
@@ -60,7 +61,7 @@ func (d *Dir) Purge(keep int, needed uint64) (snapshots, segments int, err error
 		oldest = d.log.within(room, needed, oldest)
 	}
 	segments, err = d.log.purge(oldest)
-	return snapshots, segments, d.log.fail(err)
+	return snapshots, segments, cmp.Or(d.log.fail(err), unread)
 }
 
 // within returns the entry up to which the log may be removed. It keeps the entries after needed, as long as the
@@ -79,23 +80,21 @@ func (l *Log) within(room int64, needed, index uint64) uint64 {
 	return needed
 }
 
-// newestVerified returns the indexes of up to n verified snapshots, newest first.
-func (d *Dir) newestVerified(n int) ([]uint64, error) {
+// newestVerified returns the indexes of up to n verified snapshots, newest first. unread is the error of one passed over.
+func (d *Dir) newestVerified(n int) (kept []uint64, unread error) {
 	d.mu.Lock()
 	known := maps.Clone(d.snapshots)
 	d.mu.Unlock()
-	var kept []uint64
 	for _, index := range slices.Backward(slices.Sorted(maps.Keys(known))) {
 		if len(kept) == n {
 			break
 		}
 		if !known[index] {
-			_, err := d.verify(index)
-			if damage := (*DamageError)(nil); errors.As(err, &damage) || errors.Is(err, fs.ErrNotExist) {
+			if _, err := d.verify(index); err != nil {
+				if !errors.As(err, new(*DamageError)) && !errors.Is(err, fs.ErrNotExist) {
+					unread = err
+				}
 				continue
-			}
-			if err != nil {
-				return nil, err
 			}
 			d.mu.Lock()
 			d.snapshots[index] = true
@@ -103,7 +102,7 @@ func (d *Dir) newestVerified(n int) ([]uint64, error) {
 		}
 		kept = append(kept, index)
 	}
-	return kept, nil
+	return kept, unread
 }
 
 // removeSnapshots removes all snapshots below index.
@@ -134,9 +133,8 @@ func (d *Dir) forgetBelow(index uint64) (below []uint64) {
 	return below
 }
 
-// placesCopied is the largest number of places that purge copies, which takes microseconds, to free
-// the memory of those it has removed. An Append waits for that; if there are more places, the
-// memory is only freed when they outgrow it.
+// placesCopied is the largest number of places that purge copies, which takes microseconds, to free the memory of those
+// it has removed. An Append waits for that; if there are more places, the memory is only freed when they outgrow it.
 const placesCopied = 1 << 14
 
 // purge removes the segments all of whose entries are at or below index, but never the active one.

@@ -128,8 +128,7 @@ func (r *recovery) create() error {
 	return r.writeIdentities()
 }
 
-// checkHeaders reads every segment's header and checks that no segment is missing, cut short or
-// from another cluster.
+// checkHeaders reads every segment's header and checks that no segment is missing, cut short or from another cluster.
 func (r *recovery) checkHeaders() error {
 	b := make([]byte, sectorSize)
 	for i, s := range r.segments {
@@ -152,10 +151,10 @@ func (r *recovery) checkHeaders() error {
 		if err := readFull(s.file, b, 0); err != nil {
 			return fmt.Errorf("read log segment %s: %w", s.path, err)
 		}
-		h, fault := parseSegmentHeader(b)
+		h, err := parseSegmentHeader(s.path, b)
 		switch {
-		case fault != "":
-			return damaged(s.path, 0, "%s", fault)
+		case err != nil:
+			return err
 		case h.cluster != r.cluster:
 			return &ClusterError{File: s.path, Found: h.cluster, Wanted: r.cluster}
 		case h.number != s.number:
@@ -176,16 +175,15 @@ func (r *recovery) resetFrom(i int) (bool, error) {
 		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 			return false, fmt.Errorf("read log segment %s: %w", s.path, err)
 		}
-		if h, fault := parseSegmentHeader(b); err == nil && fault == "" && h.flags&flagReset != 0 {
+		if h, wrong := parseSegmentHeader(s.path, b); err == nil && wrong == nil && h.flags&flagReset != 0 {
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// applyReset completes or undoes the installation of a snapshot from a peer if there is a segment
-// that resets the log. If the segment's snapshot exists too, the earlier segments are void;
-// otherwise that segment is.
+// applyReset completes or undoes the installation of a snapshot from a peer if there is a segment that resets the log.
+// If the segment's snapshot exists too, the earlier segments are void; otherwise that segment is.
 func (r *recovery) applyReset() error {
 	at := -1
 	for i, s := range r.segments {

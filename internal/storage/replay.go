@@ -6,8 +6,7 @@ import (
 	"slices"
 )
 
-// replay reads all segments from the first to the last and rebuilds the state that Append had
-// published.
+// replay reads all segments from the first to the last and rebuilds the state that Append had published.
 func (r *recovery) replay() error {
 	first := r.segments[0]
 	r.base, r.seq, r.chain = first.prev, first.seq, first.chain
@@ -96,8 +95,7 @@ func (r *recovery) endAt(s *segment, fault string) error {
 	return nil
 }
 
-// replayFrame reads the frame at r.end and its records. If that isn't the next frame of the log,
-// fault says why.
+// replayFrame reads the frame at r.end and its records. If that isn't the next frame of the log, fault says why.
 func (r *recovery) replayFrame(s *segment) (fault string, err error) {
 	off := r.end
 	if off >= r.window.size {

@@ -11,9 +11,8 @@ import (
 	"strings"
 )
 
-// A Report describes a log entry that caused a panic when it was applied. It is stored in the log's
-// directory in two files: entry-N.report, a text for humans whose first lines identify the entry,
-// and entry-N.raw, the entry's bytes.
+// A Report describes a log entry that caused a panic when it was applied. It is stored in the log's directory in two
+// files: entry-N.report, a text for humans whose first lines identify the entry, and entry-N.raw, the entry's bytes.
 //
 //	zooid entry report
 //	format 1
@@ -46,8 +45,7 @@ const (
 	rawSuffix    = ".raw"
 	reportHead   = "zooid entry report\nformat 1\n"
 
-	// reportsMax bounds the reports in the log's directory: each takes the size of an entry, and
-	// more wouldn't be read.
+	// reportsMax bounds the reports in the log's directory: each takes the size of an entry, and more wouldn't be read.
 	reportsMax = 16
 	// reportSizeMax bounds a report's file. A stack, or a description of an entry with thousands of
 	// requests, is cut to fit.
@@ -84,9 +82,8 @@ func (h *Hash) parse(text string) bool {
 	return err == nil && n == len(h)
 }
 
-// KeepReport stores a report and its entry in the log's directory, and returns the report's path.
-// If there is a report on the same entry from an earlier start, it stays unchanged, and kept is
-// false.
+// KeepReport stores a report and its entry in the log's directory, and returns the report's path. If there is a report
+// on the same entry from an earlier start, it stays unchanged, and kept is false.
 func (d *Dir) KeepReport(r Report) (path string, kept bool, err error) {
 	err = d.small(func() error {
 		path, kept, err = d.keepReport(r)

@@ -25,9 +25,8 @@ import (
 // that it overwrites the previous attempt. Some file systems (NFS) report only with a later write that an earlier one
 // found no room. All earlier writes of a segment were synced, so the earlier one can only be a part of the same write.
 
-// RoomError says that a call failed because its file system has no room: no bytes, no inodes, or no
-// more of a quota. Nothing that was durable is lost, and the same can be tried again. Find it with
-// errors.As.
+// RoomError says that a call failed because its file system has no room: no bytes, no inodes, or no more of a quota.
+// Nothing that was durable is lost, and the same can be tried again. Find it with errors.As.
 type RoomError struct {
 	Op   string // what was attempted: "create", "write" ...
 	File string

@@ -67,9 +67,9 @@ func regionOf(all []region, at int64) (r region, ok bool) {
 
 func regions(t *testing.T, b []byte) []region {
 	t.Helper()
-	s, fault := parseSegmentHeader(b)
-	if fault != "" {
-		t.Fatal(fault)
+	s, err := parseSegmentHeader("log", b)
+	if err != nil {
+		t.Fatal(err)
 	}
 	all := []region{{0, segmentCRCAt + 4, false}}
 	for off := int64(segmentStart); off < int64(len(b)); {

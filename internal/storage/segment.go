@@ -20,12 +20,10 @@ import (
 //	    │ empty frame │ frame       │ frame       │ seal         │  zeros, or what the file held in an earlier use
 //	    └─────────────┴─────────────┴─────────────┴──────────────┘
 //
-// index and term are those of the entry before this segment's first one, seq and chain those of the
-// frame before its first one. size is the file's length when it was created: a shorter file was
-// cut. salt is random.
+// index and term are those of the entry before this segment's first one, seq and chain those of the frame before its
+// first one. size is the file's length when it was created: a shorter file was cut. salt is random.
 //
-// The flag reset says that the log restarts here, after the snapshot at index: earlier segments are
-// void.
+// The flag reset says that the log restarts here, after the snapshot at index: earlier segments are void.
 const (
 	segmentMagic   = "ZOOIDLOG"
 	segmentFormat  = 1
@@ -65,23 +63,24 @@ func (h *segmentHeader) append(buf []byte) []byte {
 	return appendZeros(buf, sectorSize-(len(buf)-start))
 }
 
-// parseSegmentHeader parses a segment's first sector; fault, if not empty, says what is wrong.
-func parseSegmentHeader(b []byte) (h segmentHeader, fault string) {
+// parseSegmentHeader parses the first sector of the segment at path. The error is a DamageError, or a FormatError.
+func parseSegmentHeader(path string, b []byte) (h segmentHeader, err error) {
 	le := binary.LittleEndian
-	if len(b) < sectorSize || string(b[:8]) != segmentMagic {
-		return h, "not the start of a log segment"
+	if len(b) < sectorSize || string(b[:8]) != segmentMagic || le.Uint32(b[8:]) == 0 {
+		return h, damaged(path, 0, "not the start of a log segment")
 	}
 	if le.Uint32(b[segmentCRCAt:]) != crcUpdate(0, b[:segmentCRCAt]) {
-		return h, "checksum of the segment header wrong"
+		return h, damaged(path, 0, "checksum of the segment header wrong")
 	}
 	if f := le.Uint32(b[8:]); f != segmentFormat {
-		return h, fmt.Sprintf("log format %d; this version reads format %d", f, segmentFormat)
+		reason := fmt.Sprintf("log format %d; this version reads format %d", f, segmentFormat)
+		return h, &FormatError{DamageError{File: path, Reason: reason}}
 	}
 	return segmentHeader{
 		flags: le.Uint32(b[12:]), cluster: le.Uint64(b[16:]), number: le.Uint64(b[24:]), salt: le.Uint64(b[32:]),
 		prev: position{le.Uint64(b[40:]), le.Uint64(b[48:])},
 		seq:  le.Uint64(b[56:]), chain: le.Uint64(b[64:]), size: le.Uint64(b[72:]),
-	}, ""
+	}, nil
 }
 
 // segment is an open segment of the log.

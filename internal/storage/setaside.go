@@ -13,10 +13,9 @@ import (
 // examine them and the server starts as with an empty disk. Nothing is deleted, and files that
 // aren't this package's (myid, secrets, notes) stay.
 //
-// A crash in between would leave only a part of the files moved, or those of only one of two
-// directories. So a mark in each directory says that the move isn't finished, and FinishSetAside
-// continues it. The mark in the data directory is the first to be made and the first to be removed:
-// while it exists, everything in both directories must be moved.
+// A crash in between would leave only a part of the files moved, or those of only one of two directories. So a mark in
+// each directory says that the move isn't finished, and FinishSetAside continues it. The mark in the data directory is
+// the first to be made and the first to be removed: while it exists, everything in both directories must be moved.
 
 const (
 	asidePrefix = "aside-"
@@ -132,15 +131,13 @@ func moveAside(dir, to string) error {
 	return errors.Join(OS{}.SyncDir(to), OS{}.SyncDir(dir))
 }
 
-// OwnFile reports whether a file name in a data directory is one of this package's, and whether it
-// is a log segment's.
+// OwnFile reports whether a file name in a data directory is one of this package's, and whether it is a log segment's.
 func OwnFile(name string) (segment, own bool) {
 	_, segment = numbered(name, segmentSuffix)
 	return segment, ours(name)
 }
 
-// ours reports whether a file name is one of this package's. The reserve doesn't count, because it
-// holds no data.
+// ours reports whether a file name is one of this package's. The reserve doesn't count, because it holds no data.
 func ours(name string) bool {
 	_, segment := numbered(name, segmentSuffix)
 	_, snapshot := numbered(name, snapshotSuffix)

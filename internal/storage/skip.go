@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// A Skip is an operator's decision not to apply the log entry with that hash. It is stored in the
-// log's directory in a file entry-N.skip while the log exists: a server that applies the log again
-// skips the entry again.
+// A Skip is an operator's decision not to apply the log entry with that hash. It is stored in the log's directory in a
+// file entry-N.skip while the log exists: a server that applies the log again skips the entry again.
 //
 //	zooid skipped entry
 //	format 1
@@ -157,8 +156,7 @@ func Skips(fsys FS, logDir string, cluster uint64) ([]Skip, error) {
 	return all, err
 }
 
-// WriteSkip durably stores a decision in a log's directory. It replaces one about another entry at
-// the same index.
+// WriteSkip durably stores a decision in a log's directory. It replaces one about another entry at the same index.
 func WriteSkip(fsys FS, logDir string, s Skip) error {
 	all, err := Skips(fsys, logDir, s.Cluster)
 	if err != nil {

@@ -40,13 +40,11 @@ const (
 	// snapHeaderMax bounds the header; it has room for a membership of thousands.
 	snapHeaderMax = 64 << 10
 
-	// scanBuffer is how much verification reads at a time. A forged length doesn't make it allocate
-	// more.
+	// scanBuffer is how much verification reads at a time. A forged length doesn't make it allocate more.
 	scanBuffer = 32 << 10
 
-	// ChunkSizeMax bounds one chunk before compression, and so the memory that a reader needs per
-	// goroutine. Most chunks have 64 KiB; a chunk that ends with a znode as large as the largest
-	// request has more.
+	// ChunkSizeMax bounds one chunk before compression, and so the memory that a reader needs per goroutine. Most
+	// chunks have 64 KiB; a chunk that ends with a znode as large as the largest request has more.
 	ChunkSizeMax = 32 << 20
 )
 
@@ -205,9 +203,8 @@ type snapLayout struct {
 	chunks []chunkPlace
 }
 
-// scanSnapshot reads a snapshot file, which may hold any bytes, and checks it. Unless whole is set,
-// it doesn't check the chunks' stored bytes and the SHA-256. If something is wrong, the error is a
-// DamageError.
+// scanSnapshot reads a snapshot file, which may hold any bytes, and checks it. Unless whole is set, it doesn't check
+// the chunks' stored bytes and the SHA-256. If something is wrong, the error is a DamageError.
 func scanSnapshot(f File, path string, whole bool) (*snapLayout, error) {
 	size, err := f.Size()
 	if err != nil {

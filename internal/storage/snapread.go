@@ -62,9 +62,8 @@ func (s *Snapshot) ReadAt(p []byte, off int64) (int, error) { return s.file.Read
 // Close closes the file.
 func (s *Snapshot) Close() error { return s.file.Close() }
 
-// Load verifies and decompresses all chunks and passes each to take, in order. take returns memory
-// for the next chunk: the chunk's if take no longer needs it, or nil. Load stops at the first
-// error.
+// Load verifies and decompresses all chunks and passes each to take, in order. take returns memory for the next chunk:
+// the chunk's if take no longer needs it, or nil. Load stops at the first error.
 func (s *Snapshot) Load(take func(chunk []byte) (memory []byte, err error)) error {
 	var stored, raw []byte
 	for n := range s.chunks {

@@ -279,6 +279,34 @@ func TestPurgeKeepsWhatIsNeeded(t *testing.T) {
 	}
 }
 
+// TestPurgePassesOverTheUnreadable: a snapshot that can't be read doesn't count, and keeps nothing from being removed.
+// Its error is returned all the same.
+func TestPurgePassesOverTheUnreadable(t *testing.T) {
+	t.Parallel()
+	memory := NewMemFS()
+	d := filled(t, memory, 60)
+	for i := uint64(20); i <= 60; i += 10 {
+		takeSnapshot(t, d, i, []byte{byte(i)})
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	faulty := newFaultyFS(memory)
+	faulty.fail = func(c Call) error {
+		if c.Name == d.snapshotPath(50) {
+			return syscall.EIO
+		}
+		return nil
+	}
+	o := smallOptions(memory, 3)
+	o.FS = faulty
+	d = mustOpen(t, o)
+	snapshots, segments, err := d.Purge(2, 0)
+	if snapshots != 2 || segments == 0 || !errors.Is(err, syscall.EIO) || d.Log().Err() != nil {
+		t.Errorf("purged %d snapshots, want 2, and %d segments: %v, and then %v", snapshots, segments, err, d.Log().Err())
+	}
+}
+
 // TestPurgeKeepsTheLogForAnother: the log that another server needs is kept with the one newest snapshot, but not more
 // of it than that server can ever catch up with, and none while space is short.
 func TestPurgeKeepsTheLogForAnother(t *testing.T) {

@@ -41,8 +41,7 @@ type SnapshotWriter struct {
 	done   bool
 }
 
-// CreateSnapshot begins a snapshot of this server's own state as of meta.Index, which must be in
-// the log.
+// CreateSnapshot begins a snapshot of this server's own state as of meta.Index, which must be in the log.
 func (d *Dir) CreateSnapshot(meta Meta) (*SnapshotWriter, error) {
 	meta.ClusterID = d.log.cluster
 	w, err := d.newSnapshotWriter(false)

@@ -37,8 +37,7 @@ const (
 	shortFactor = 2
 )
 
-// adapt makes segments and the reserve smaller if the log's disk is small, unless Options sets
-// their sizes.
+// adapt makes segments and the reserve smaller if the log's disk is small, unless Options sets their sizes.
 func (d *Dir) adapt(segments bool) error {
 	_, total, err := d.fs.Free(d.log.path)
 	if err != nil {
@@ -57,8 +56,7 @@ func (d *Dir) adapt(segments bool) error {
 	return nil
 }
 
-// checkRoom refuses to begin a new log on a disk without room for a few of the smallest segments
-// and the reserve.
+// checkRoom refuses to begin a new log on a disk without room for a few of the smallest segments and the reserve.
 func (d *Dir) checkRoom() error {
 	free, total, err := d.fs.Free(d.log.path)
 	if err != nil {
@@ -101,8 +99,7 @@ func (d *Dir) RoomFor(size int64) error {
 	return nil
 }
 
-// SpaceLimits are the limits on free space. A zero field means the default, a negative one no
-// limit.
+// SpaceLimits are the limits on free space. A zero field means the default, a negative one no limit.
 type SpaceLimits struct {
 	WarnPercent   int   // warn if less than this share is free, and less than 20 GiB; default 20
 	RefusePercent int   // refuse writes if less than this share is free, default 5,
@@ -177,14 +174,12 @@ type SpaceState struct {
 	// Short says that space has to be freed before it runs out: a snapshot should be taken soon, and
 	// Purge keeps only one.
 	Short bool
-	// LogRoom is how many bytes the log may take before writes are refused, including those that it
-	// takes now.
+	// LogRoom is how many bytes the log may take before writes are refused, including those that it takes now.
 	LogRoom int64
 }
 
-// space watches the free space and holds the reserve: a file that only occupies space. The file is
-// removed when a new segment no longer fits, so that a HardState or a few entries from a leader
-// can still be written.
+// space watches the free space and holds the reserve: a file that only occupies space. The file is removed when a new
+// segment no longer fits, so that a HardState or a few entries from a leader can still be written.
 type space struct {
 	fs     FS
 	path   string
@@ -354,8 +349,7 @@ func (s *space) of(dir string) (SpaceState, error) {
 	return state, nil
 }
 
-// hold creates the reserve again if it was released. It reports whether the reserve is held, or
-// none is configured.
+// hold creates the reserve again if it was released. It reports whether the reserve is held, or none is configured.
 func (s *space) hold() (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,9 +16,8 @@ const (
 	// sparesMax bounds the purged segments that are kept for reuse: one for the next segment, and one
 	// for a burst that outruns the purge.
 	sparesMax = 2
-	// zeroStep is how much of a spare is written at a time. The disk must have received it before it
-	// gets more: the log's own write and sync wait for everything that was sent to the disk before
-	// them.
+	// zeroStep is how much of a spare is written at a time. The disk must have received it before it gets more: the
+	// log's own write and sync wait for everything that was sent to the disk before them.
 	zeroStep = writeOutStep
 )
 
@@ -211,9 +210,8 @@ func (s *spares) stop() {
 	s.wait()
 }
 
-// failed returns the error because of which the last spare could not be made, unless the disk
-// was full. Nothing depended on that file, but a disk that fails one write can't be trusted with
-// the next.
+// failed returns the error because of which the last spare could not be made, unless the disk was full. Nothing
+// depended on that file, but a disk that fails one write can't be trusted with the next.
 func (s *spares) failed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

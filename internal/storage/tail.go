@@ -9,8 +9,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// ErrTailLost is returned if the log was purged before a Tail had read it, or was replaced by
-// another log.
+// ErrTailLost is returned if the log was purged before a Tail had read it, or was replaced by another log.
 var ErrTailLost = errors.New("the log goes on elsewhere: what comes next was removed before it was read")
 
 // A Tail reads the log of a data directory while a server writes it, batch by batch, without
@@ -40,10 +39,9 @@ func (t *Tail) Close() error {
 	return nil
 }
 
-// Read calls visit for each batch, and for the beginning of each segment, that it has not read yet.
-// It returns at the first batch that isn't complete, perhaps because it is being written; the next
-// call continues there. If visit returns an error, Read stops, and the next call continues after
-// visit's batch. After any other error the Tail is unusable.
+// Read calls visit for each batch, and for the beginning of each segment, that it has not read yet. It returns at the
+// first batch that isn't complete, perhaps because it is being written; the next call continues there. If visit returns
+// an error, Read stops, and the next call continues after visit's batch. After any other error the Tail is unusable.
 func (t *Tail) Read(visit func(LogStep) error) error {
 	for {
 		whole, err := t.frame()
@@ -65,8 +63,7 @@ func (t *Tail) Read(visit func(LogStep) error) error {
 	}
 }
 
-// frame reads the next frame into step. It returns false if the frame doesn't exist yet, or isn't
-// complete.
+// frame reads the next frame into step. It returns false if the frame doesn't exist yet, or isn't complete.
 func (t *Tail) frame() (whole bool, err error) {
 	if t.file == nil {
 		return false, nil
@@ -137,11 +134,11 @@ func (t *Tail) open(number uint64, more bool) (bool, error) {
 	}
 	first := make([]byte, sectorSize)
 	err = readFull(f, first, 0)
-	h, fault := parseSegmentHeader(first)
+	h, wrong := parseSegmentHeader(segmentName(number), first)
 	reset := h.flags&flagReset != 0
 	switch {
 	case err != nil:
-	case fault != "" || h.number != number:
+	case wrong != nil || h.number != number:
 		err = ErrTailLost
 	case t.file == nil || reset || h.seq == t.end.seq && h.chain == t.end.chain:
 	case more && h.seq > t.end.seq:

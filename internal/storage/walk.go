@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -21,17 +22,15 @@ type LogStep struct {
 	// Reset says that everything before the segment is void: a snapshot at After replaces it.
 	Cluster, After uint64
 	Begins, Reset  bool
-	// Entries are the entries of a batch. They replace earlier entries with the same or a higher
-	// index.
+	// Entries are the entries of a batch. They replace earlier entries with the same or a higher index.
 	Entries []LoggedEntry
 	// Committed is the highest commit index in the log so far.
 	Committed uint64
 }
 
-// Walk reads the log of a data directory, without changing or locking anything, and calls visit for
-// each segment and each batch. It ends at the first incomplete batch; Describe tells whether that
-// is the end of the log. If a server keeps its log elsewhere, dirs has both directories. fsys nil
-// means OS.
+// Walk reads the log of a data directory, without changing or locking anything, and calls visit for each segment and
+// each batch. It ends at the first incomplete batch; Describe tells whether that is the end of the log. If a server
+// keeps its log elsewhere, dirs has both directories. fsys nil means OS.
 func Walk(fsys FS, dirs []string, visit func(LogStep) error) error {
 	if fsys == nil {
 		fsys = OS{}
@@ -70,9 +69,12 @@ func walkSegment(fsys FS, path string, number uint64, before *segmentEnd,
 	if err != nil {
 		return false, err
 	}
-	s, fault := parseSegmentHeader(b)
+	s, err := parseSegmentHeader(path, b)
 	reset := s.flags&flagReset != 0
-	if fault != "" || s.number != number {
+	if errors.As(err, new(*FormatError)) {
+		return false, err
+	}
+	if err != nil || s.number != number {
 		return false, nil
 	}
 	if before.number != 0 && !reset && (s.number != before.number+1 || s.seq != before.seq || s.chain != before.chain) {
@@ -106,8 +108,7 @@ func walkSegment(fsys FS, path string, number uint64, before *segmentEnd,
 	return true, nil
 }
 
-// segmentReadMax bounds the size of a segment that is read completely: the largest batch, with room
-// to spare.
+// segmentReadMax bounds the size of a segment that is read completely: the largest batch, with room to spare.
 const segmentReadMax = frameSizeMax + 1<<30
 
 // readSegment reads a segment completely, for tools.
@@ -127,8 +128,7 @@ func readSegment(fsys FS, path string) ([]byte, error) {
 	return readWhole(f, nil, size)
 }
 
-// SnapshotIndexes returns the indexes of the snapshots in a data directory, ascending. It doesn't
-// check the files.
+// SnapshotIndexes returns the indexes of the snapshots in a data directory, ascending. It doesn't check the files.
 func SnapshotIndexes(fsys FS, dir string) (all []uint64, err error) {
 	names, err := fsys.ReadDir(dir)
 	if err != nil {
@@ -155,8 +155,7 @@ type Torn struct {
 	Bytes  []byte // the existing part of the batch
 }
 
-// TornTail returns the torn batch at the log's end; File is "" if there is none. Describe must have
-// found no damage.
+// TornTail returns the torn batch at the log's end; File is "" if there is none. Describe must have found no damage.
 func TornTail(fsys FS, dirs ...string) (t Torn, err error) {
 	var last struct {
 		path   string
@@ -174,9 +173,9 @@ func TornTail(fsys FS, dirs ...string) (t Torn, err error) {
 	if err != nil {
 		return t, fmt.Errorf("read %s: %w", last.path, err)
 	}
-	s, fault := parseSegmentHeader(b)
-	if fault != "" {
-		return t, damaged(last.path, 0, "%s", fault)
+	s, err := parseSegmentHeader(last.path, b)
+	if err != nil {
+		return t, err
 	}
 	seq, chain := s.seq, s.chain
 	for off := int64(segmentStart); off < int64(len(b)); {

@@ -9,8 +9,7 @@ import (
 // own cache until it is verified, and a segment needn't fit in memory.
 const windowStep = 256 << 10
 
-// window gives access to a segment from its start to its end. It reads each byte from the file
-// once.
+// window gives access to a segment from its start to its end. It reads each byte from the file once.
 type window struct {
 	segment *segment
 	size    int64  // of the file
