@@ -23,12 +23,12 @@ const (
 )
 
 // Purge removes all but the newest keep verified snapshots, and the log segments that only have entries up to the
-// oldest snapshot kept. If keep is less than 1, it means SnapshotsKept. If needed isn't 0, another server needs the log
-// after that entry, which Purge then keeps too, within bounds. If space is short (SpaceState.Short), Purge keeps only
-// one snapshot and no log for others, whatever keep is. Snapshots that have not been verified since Open are read and
-// verified first; one that is damaged or can't be read does not count, and the error of reading is returned after the
-// rest was done. Purge may take seconds, but delays an Append only for as long as one removal takes. It returns how many
-// snapshots and segments it removed.
+// oldest snapshot kept. If keep is less than 1, it means SnapshotsKept. If needed isn't 0, another server needs the
+// log after that entry, which Purge then keeps too, within bounds. If space is short (SpaceState.Short), Purge keeps
+// only one snapshot and no log for others, whatever keep is. Snapshots that have not been verified since Open are read
+// and verified first; one that is damaged or can't be read does not count, and the error of reading is returned after
+// the rest was done. Purge may take seconds, but delays an Append only for as long as one removal takes. It returns
+// how many snapshots and segments it removed.
 func (d *Dir) Purge(keep int, needed uint64) (snapshots, segments int, err error) {
 	if keep < 1 {
 		keep = SnapshotsKept
@@ -80,7 +80,8 @@ func (l *Log) within(room int64, needed, index uint64) uint64 {
 	return needed
 }
 
-// newestVerified returns the indexes of up to n verified snapshots, newest first. unread is the error of one passed over.
+// newestVerified returns the indexes of up to n verified snapshots, newest first. unread is an error of one passed
+// over.
 func (d *Dir) newestVerified(n int) (kept []uint64, unread error) {
 	d.mu.Lock()
 	known := maps.Clone(d.snapshots)
