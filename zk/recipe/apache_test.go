@@ -101,12 +101,12 @@ func startApache() (address string, stop func(), err error) {
 // fourLetters asks a server one of its words.
 func fourLetters(t *testing.T, address, word string) string {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
+	conn, err := net.DialTimeout("tcp", address, patience)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(5 * time.Second))
+	conn.SetDeadline(time.Now().Add(patience))
 	fmt.Fprint(conn, word)
 	said, err := io.ReadAll(conn)
 	if err != nil {

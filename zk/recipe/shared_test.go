@@ -173,8 +173,8 @@ func TestSemaphoreLoss(t *testing.T) {
 	})
 }
 
-// One lock given twice is refused before anything is locked. The same path through
-// another client may be another ensemble's.
+// One lock given twice is refused before anything is locked. The same path in another session may be another
+// ensemble's, and two readers don't wait for each other.
 func TestLockAllTwice(t *testing.T) {
 	each(t, func(a *arena) {
 		c := a.client()
@@ -243,9 +243,11 @@ func TestLockAll(t *testing.T) {
 		a.must(held.Unlock(a.ctx))
 		all, err := recipe.LockAll(a.ctx, x, y)
 		a.must(err)
-		before := all.Context()
+		before := []context.Context{all.Context(), all.Locks[0].Context(), all.Locks[1].Context()}
 		a.cut()
-		<-before.Done()
+		for _, sure := range before { // a loss that is noticed later would end the new context
+			<-sure.Done()
+		}
 		a.eventually("all are confirmed", func() bool {
 			a.must(all.Confirm(a.ctx))
 			return all.Context().Err() == nil
@@ -353,6 +355,7 @@ func TestDoubleBarrierLoss(t *testing.T) {
 			context.DeadlineExceeded) {
 			t.Errorf("enter: %v", err)
 		}
+		a.eventually("nobody is left", func() bool { return len(a.children(c, "/b")) == 0 })
 		lost, err := s.Client(a.ctx)
 		a.must(err)
 		result := make(chan error, 1)
