@@ -85,6 +85,19 @@ func (c *Client) abs(path string) string {
 	return c.root + path
 }
 
+// A Place says which znode a path means in a session, whatever the chroot of the client. Places can be compared: two
+// are equal if they have one session and one whole path. Recipes use them to notice that two locks are the same one.
+type Place struct {
+	s    *session
+	path string
+}
+
+// Place returns the place of path, which is relative to c's chroot. It sends no request and doesn't check path.
+func (c *Client) Place(path string) Place { return Place{c.s, c.abs(path)} }
+
+// Path returns the whole path, which begins with the chroot.
+func (p Place) Path() string { return p.path }
+
 // Close ends the session at the server, which deletes its ephemeral znodes at once, and waits until everything that the
 // client started has stopped. Calls made before it are still answered if a server answers within five seconds; later
 // ones fail with ErrClosed. Without a connection, Close tries for one second to reach a server. If none answers, the

@@ -29,16 +29,14 @@ import (
 //
 // Invariants:
 //
-//	S1  calls[:sent] were sent, in that order, and are unanswered; calls[sent:]
-//	    were never handed to the network and may be withdrawn.
-//	S2  replies complete calls in order; a reply with another xid closes the
-//	    connection.
-//	S3  when a connection is lost with unanswered calls, all queued calls fail
-//	    with them, and epoch grows: nothing queued before a loss is sent after it,
-//	    so no later call of a caller is applied when an earlier one was lost.
+//	S1  calls[:sent] were sent, in that order, and are unanswered; calls[sent:] were never handed to the network and
+//	    may be withdrawn.
+//	S2  replies complete calls in order; a reply with another xid closes the connection.
+//	S3  when a connection is lost with unanswered calls, all queued calls fail with them, and epoch grows: nothing
+//	    queued before a loss is sent after it, so no later call of a caller is applied when an earlier one was lost.
 //	    Without unanswered calls nothing was lost, and the queue waits.
-//	S4  the reply that registers a watch puts it in the table before the next
-//	    frame is read; so no notification can miss it.
+//	S4  the reply that registers a watch puts it in the table before the next frame is read; so no notification can
+//	    miss it.
 type session struct {
 	opt   Options
 	log   *slog.Logger
@@ -100,8 +98,7 @@ type session struct {
 func startSession(servers []string, opt Options) *session {
 	s := &session{
 		opt: opt, log: opt.Logger, hooks: joinHooks(opt.Hooks), pool: newCallPool(), done: make(chan struct{}),
-		room:    make(chan struct{}, 1),
-		changed: make(chan struct{}), feeds: map[*States]struct{}{}, epoch: 1,
+		room: make(chan struct{}, 1), changed: make(chan struct{}), feeds: map[*States]struct{}{}, epoch: 1,
 		zxidSeen: opt.Resume.LastZxid, id: opt.Resume.ID, passwd: slices.Clone(opt.Resume.Passwd), full: opt.Resume.ID != 0,
 		creds: slices.Clone(opt.Auth), watches: newWatchTable(), trouble: map[string]error{},
 		timing: timingOf(opt.SessionTimeout, len(servers)), heard: time.Now(),

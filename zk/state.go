@@ -19,9 +19,8 @@ const (
 	StateClosed                         // Close or Detach was called
 )
 
-var stateNames = [...]string{
-	"connecting", "connected", "connected read-only", "expired", "authentication failed", "closed",
-}
+var stateNames = [...]string{"connecting", "connected", "connected read-only", "expired", "authentication failed",
+	"closed"}
 
 // String returns the state in words.
 func (s State) String() string {

@@ -23,6 +23,7 @@ type line struct {
 	shared bool   // it can be first together with other shared participants
 	marks  marks
 	opt    Options
+	held   []string // names of znodes that the caller holds elsewhere; it must not wait for them
 }
 
 // marks are the endings of names before the digits. They distinguish the znodes of a line from others in the directory,
@@ -185,6 +186,8 @@ func (l *line) await(ctx context.Context, mine string, wait bool) error {
 			return nil
 		case !wait:
 			return ErrTaken
+		case slices.ContainsFunc(l.held, func(name string) bool { return slices.Contains(names, name) }):
+			return errTwice // each name has a UUID, so it is the same directory
 		}
 		if err := untilChanged(ctx, l.c, join(l.dir, way)); err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 
 // A HeldAll is several locks held together.
 type HeldAll struct {
-	Locks []*Held // in the order of their paths
+	Locks []*Held // in the order in which they were acquired (see LockAll)
 
 	mu  sync.Mutex
 	ctx context.Context
@@ -21,27 +21,36 @@ type HeldAll struct {
 }
 
 // LockAll waits until it has acquired all of the locks. If it fails, it releases those that it has. It acquires them in
-// the order of Locker.Path, whatever the order of the arguments, so that two callers that want the same locks never
-// deadlock. These paths are relative to the chroots of the locks' clients, so callers whose clients have different
-// chroots can deadlock.
+// the order of their whole paths, which begin with the clients' chroots, whatever the order of the arguments, so that
+// two callers that want the same locks never deadlock. A Locker of another package is ordered by its Path.
 //
-// LockAll fails at once if there are no locks, or if two of them have one client and one path, such as both sides of an
-// RWLock, since they would deadlock. Two views of one session (zk.Client.Chroot) count as two clients: LockAll doesn't
-// notice if their locks are the same, and waits until ctx or the session ends.
+// LockAll fails at once if there are no locks, or if two of them have one path in one session, such as both sides of an
+// RWLock, since they would deadlock. The session is the same for a client and its views (zk.Client.Chroot). If two
+// locks have one path in two sessions, LockAll fails as soon as the second would wait for the first.
 func LockAll(ctx context.Context, lockers ...Locker) (*HeldAll, error) {
 	if len(lockers) == 0 {
 		return nil, errors.New("recipe: lock all: no locks given")
 	}
-	sorted := slices.Clone(lockers)
-	slices.SortStableFunc(sorted, func(a, b Locker) int { return strings.Compare(a.Path(), b.Path()) })
-	for i, l := range sorted {
-		if slices.ContainsFunc(sorted[i+1:], func(other Locker) bool { return sameLock(l, other) }) {
-			return nil, fmt.Errorf("recipe: lock all: the lock %s is given twice and would wait for itself", l.Path())
+	given := map[zk.Place]string{}
+	for _, l := range lockers {
+		line := lineOf(l)
+		if line == nil {
+			continue
 		}
+		place, path := line.c.Place(line.dir), l.Path()
+		if before, twice := given[place]; twice {
+			if before != path {
+				path = before + ", also named " + path + ","
+			}
+			return nil, fmt.Errorf("recipe: lock all: the lock %s is given twice and would wait for itself", path)
+		}
+		given[place] = path
 	}
+	sorted := slices.Clone(lockers)
+	slices.SortStableFunc(sorted, func(a, b Locker) int { return strings.Compare(wholePath(a), wholePath(b)) })
 	all := new(HeldAll)
 	for _, l := range sorted {
-		h, err := l.Lock(ctx)
+		h, err := lockBeside(ctx, l, all.Locks)
 		if err != nil {
 			for _, h := range slices.Backward(all.Locks) {
 				h.Unlock(ctx)
@@ -54,10 +63,28 @@ func LockAll(ctx context.Context, lockers ...Locker) (*HeldAll, error) {
 	return all, nil
 }
 
-// sameLock reports whether two lockers queue in the same directory through the same client.
-func sameLock(a, b Locker) bool {
-	x, y := lineOf(a), lineOf(b)
-	return x != nil && y != nil && x.c == y.c && x.dir == y.dir
+// errTwice says that one lock was given to LockAll by two sessions.
+var errTwice = errors.New("it is given twice, by two sessions, and would wait for itself")
+
+// lockBeside is l.Lock for a caller that already holds other locks. It fails if l would wait for one of them.
+func lockBeside(ctx context.Context, l Locker, held []*Held) (*Held, error) {
+	own := lineOf(l)
+	if own == nil {
+		return l.Lock(ctx)
+	}
+	beside := *own
+	for _, h := range held {
+		beside.held = append(beside.held, nameOf(h.path))
+	}
+	return beside.lock(ctx, true)
+}
+
+// wholePath returns the path by which LockAll orders l.
+func wholePath(l Locker) string {
+	if line := lineOf(l); line != nil {
+		return line.c.Place(line.dir).Path()
+	}
+	return l.Path()
 }
 
 // lineOf returns the line of one of this package's locks, nil for another Locker.
@@ -90,8 +117,8 @@ func (a *HeldAll) Context() context.Context {
 	return a.ctx
 }
 
-// Confirm calls Held.Confirm for all locks. If it returns nil, all are still held, and Context returns a new context in
-// place of an ended one.
+// Confirm calls Held.Confirm for all locks, and returns the first error. If it returns nil, all are still held, and
+// Context returns a new context in place of an ended one.
 func (a *HeldAll) Confirm(ctx context.Context) error {
 	for _, h := range a.Locks {
 		if err := h.Confirm(ctx); err != nil {

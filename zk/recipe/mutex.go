@@ -10,7 +10,7 @@ import (
 type Locker interface {
 	// Lock waits for the lock until ctx or the session ends.
 	Lock(ctx context.Context) (*Held, error)
-	// Path returns the path of the lock's directory.
+	// Path returns the path of the lock's directory, relative to the chroot of the lock's client.
 	Path() string
 }
 

@@ -32,7 +32,8 @@ const itemPrefix = "queue-"
 // list. The list must fit into zk.Options.MaxResponseBytes, which by default has room for two million items.
 type Queue struct {
 	// ClaimPath is the directory of the claims, which Curator calls the lockPath. NewQueue sets it to the queue's path
-	// with "-claims" appended. A program may change it before it uses the queue, the same way for all consumers.
+	// with "-claims" appended. A program may change it before it uses the queue, the same way for all consumers, to
+	// another path than the queue's own.
 	ClaimPath string
 
 	c         *zk.Client
@@ -255,6 +256,9 @@ func (k *Claim) lost(doing string) error {
 	return fmt.Errorf("recipe: %s %s: somebody deleted the claim %s: %w", doing, k.path, k.lock, zk.ErrNoNode)
 }
 
+// errClaimPath says that ClaimPath can't work.
+var errClaimPath = errors.New("ClaimPath is the queue's own path; the claims need a directory of their own")
+
 // next returns the name of the next item to try, and waits until there is one. If claims is set, it skips claimed
 // items.
 func (q *Queue) next(ctx context.Context, claims bool) (string, error) {
@@ -263,6 +267,9 @@ func (q *Queue) next(ctx context.Context, claims bool) (string, error) {
 		defer func() { q.turn <- struct{}{} }()
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
+	}
+	if claims && q.ClaimPath == q.path { // each item would count as its own claim
+		return "", errClaimPath
 	}
 	switch {
 	case claims:
