@@ -41,8 +41,10 @@
 // # Calls
 //
 // Every call takes a context. If the context ends before the request was sent, the request is never sent. If the
-// context ends later, the call returns, but the server may still carry out the request; the error says so. Data passed
-// to a call are copied before it returns, and data that it returns belong to the caller:
+// context ends later, the call returns, but the server may still carry out the request; the error says so. Errors of
+// this package and of package recipe wrap the Err of an ended context, never its cause: the cause may be the error of
+// another call, such as ErrNodeExists, and would look like this call's result. Data passed to a call are copied before
+// it returns, and data that it returns belong to the caller:
 //
 //	data, stat, err := c.Get(ctx, "/config")
 //	...

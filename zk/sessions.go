@@ -30,11 +30,11 @@ func NewSessions(open func() (*Client, error)) *Sessions { return &Sessions{open
 
 // Client returns the current session, or a new one if the last has ended. It may not be connected yet; calls on it
 // wait. The caller must not close it. Client fails if the Sessions is closed (ErrClosed), if open fails, if ctx has
-// ended (with its cause), and if a server has refused the credentials (ErrAuthFailed), since it would refuse them
+// ended, and if a server has refused the credentials (ErrAuthFailed), since it would refuse them
 // again.
 func (s *Sessions) Client(ctx context.Context) (*Client, error) {
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return nil, ctx.Err()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *Sessions) Run(ctx context.Context, work func(*Client) error) error {
 			ended = 0
 		}
 		if ended > 0 && sleep(ctx, jitter(roundPause<<min(ended, roundLimit))) != nil {
-			return context.Cause(ctx)
+			return ctx.Err()
 		}
 	}
 }

@@ -101,7 +101,7 @@ func (k *Cache) Wait(ctx context.Context) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("recipe: cache %s: %w", k.root, context.Cause(ctx))
+			return fmt.Errorf("recipe: cache %s: %w", k.root, ctx.Err())
 		}
 	}
 }

@@ -111,7 +111,7 @@ func (k *Cache) more(ctx context.Context, f *feed) ([]CacheEvent, error) {
 		case <-f.ready:
 		case <-changed:
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return nil, fmt.Errorf("recipe: cache %s: %w", k.root, ctx.Err())
 		}
 	}
 }

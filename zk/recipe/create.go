@@ -55,7 +55,7 @@ func createProtected(ctx context.Context, c *zk.Client, dir, name string, opt Op
 				return "", 0, err
 			}
 		case ctx.Err() != nil:
-			return "", 0, fmt.Errorf("recipe: enter %s: %w", dir, context.Cause(ctx))
+			return "", 0, fmt.Errorf("recipe: enter %s: %w", dir, ctx.Err())
 		default:
 			return "", 0, err
 		}
@@ -137,7 +137,7 @@ func behind(ctx context.Context, path string, deletion func(context.Context) err
 	case err := <-out:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("recipe: delete %s: %w; it continues in the background", path, context.Cause(ctx))
+		return fmt.Errorf("recipe: delete %s: %w; it continues in the background", path, ctx.Err())
 	}
 }
 

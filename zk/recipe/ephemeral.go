@@ -247,7 +247,7 @@ func (e *Ephemeral) Wait(ctx context.Context) (int64, error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return 0, fmt.Errorf("recipe: wait for %s: %w", e.path, context.Cause(ctx))
+			return 0, fmt.Errorf("recipe: wait for %s: %w", e.path, ctx.Err())
 		}
 	}
 }

@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/zooid-project/zooid/zk"
@@ -109,7 +110,7 @@ func (l *Latch) Wait(ctx context.Context) (*Held, error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return nil, fmt.Errorf("recipe: wait to lead %s: %w", l.path, ctx.Err())
 		}
 	}
 }

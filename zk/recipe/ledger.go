@@ -49,7 +49,7 @@ func (l *Ledger) Commit(ctx context.Context, ops ...zk.MultiOp) ([]zk.MultiResul
 func (l *Ledger) commitOrUndo(ctx context.Context, undo func(ctx context.Context, zxid int64),
 	ops ...zk.MultiOp) ([]zk.MultiResult, error) {
 	if !l.take(ctx) {
-		return nil, fmt.Errorf("recipe: commit: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("recipe: commit: %w", ctx.Err())
 	}
 	results, err := l.commit(ctx, ops)
 	if !l.unsure || undo == nil {
@@ -138,7 +138,7 @@ func (l *Ledger) settle(ctx context.Context) error {
 	if l.unsure {
 		if _, settled := l.outcome(ctx); !settled {
 			if ctx.Err() != nil {
-				return fmt.Errorf("recipe: commit: %w", context.Cause(ctx))
+				return fmt.Errorf("recipe: commit: %w", ctx.Err())
 			}
 			l.path = "" // the znode is gone, or the session has ended
 		}
@@ -170,7 +170,7 @@ func (l *Ledger) outcome(ctx context.Context) (zxid int64, settled bool) {
 // Close deletes the ledger's znode, as the end of the session does. Commit may be called again afterwards.
 func (l *Ledger) Close(ctx context.Context) error {
 	if !l.take(ctx) {
-		return fmt.Errorf("recipe: close ledger: %w", context.Cause(ctx))
+		return fmt.Errorf("recipe: close ledger: %w", ctx.Err())
 	}
 	defer func() { l.turn <- struct{}{} }()
 	path := l.path

@@ -266,7 +266,7 @@ func (q *Queue) next(ctx context.Context, claims bool) (string, error) {
 	case <-q.turn:
 		defer func() { q.turn <- struct{}{} }()
 	case <-ctx.Done():
-		return "", context.Cause(ctx)
+		return "", ctx.Err()
 	}
 	if claims && q.ClaimPath == q.path { // each item would count as its own claim
 		return "", errClaimPath
@@ -354,7 +354,7 @@ func eitherFires(ctx context.Context, a, b *zk.Watch) error {
 		_, err := b.Next(ctx)
 		return err
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return ctx.Err()
 	}
 }
 
@@ -364,7 +364,7 @@ func (q *Queue) Close(ctx context.Context) error {
 	select {
 	case <-q.turn:
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return fmt.Errorf("recipe: close %s: %w", q.path, ctx.Err())
 	}
 	if q.changes != nil {
 		q.changes.Close()

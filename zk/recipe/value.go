@@ -94,7 +94,7 @@ func (v *Value) Update(ctx context.Context, change func(old []byte) ([]byte, err
 			return data, err
 		}
 		if !pause(ctx, wait) {
-			return nil, fmt.Errorf("recipe: update %s: %w", v.path, context.Cause(ctx))
+			return nil, fmt.Errorf("recipe: update %s: %w", v.path, ctx.Err())
 		}
 	}
 }
