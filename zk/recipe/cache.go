@@ -87,9 +87,9 @@ func (k *Cache) Len() int {
 }
 
 // Wait waits until the cache is complete, at the beginning or after a loss of the connection. It fails when ctx ends.
-// It fails with zk.ErrClosed if the cache or its zk.Sessions is closed, and with the error that has ended the cache,
-// such as that of an invalid path, zk.ErrUnimplemented of a server without persistent watches, or zk.ErrReplyTooLarge
-// for a znode larger than zk.Options.MaxResponseBytes.
+// It fails with ErrClosed if the cache is closed, with zk.ErrClosed if its zk.Sessions is closed, and with the error
+// that has ended the cache, such as that of an invalid path, zk.ErrUnimplemented of a server without persistent
+// watches, or zk.ErrReplyTooLarge for a znode larger than zk.Options.MaxResponseBytes.
 func (k *Cache) Wait(ctx context.Context) error {
 	for {
 		k.mu.RLock()
@@ -106,8 +106,7 @@ func (k *Cache) Wait(ctx context.Context) error {
 	}
 }
 
-// Close ends the cache, and the iterators of Events with zk.ErrClosed. Its content can still be read. Close is
-// idempotent.
+// Close ends the cache, and the iterators of Events with ErrClosed. Its content can still be read. Close is idempotent.
 func (k *Cache) Close() {
 	k.stop()
 	<-k.done
@@ -121,7 +120,7 @@ func (k *Cache) run(ctx context.Context) {
 		return err
 	})
 	if ctx.Err() != nil {
-		err = zk.ErrClosed
+		err = ErrClosed
 	}
 	k.end(err)
 }

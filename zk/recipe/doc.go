@@ -52,9 +52,9 @@
 //
 // The session expires. Locks, leases and leadership are lost ([ErrLost]) and go to the next participant; memberships
 // and claims are gone. Calls fail with [zk.ErrSessionExpired]. If the program closes the client or the zk.Sessions, the
-// same is lost, and the error is [zk.ErrClosed]. Recipes on a zk.Sessions start again in the next session. If a
-// Ledger's commit lost its reply before the session expired, its outcome can't be found out; [zk.MaybeApplied] holds
-// for its error.
+// same is lost, and the error is [zk.ErrClosed]. What the program closes by its own Close, such as a Latch, fails with
+// [ErrClosed]; the session continues. Recipes on a zk.Sessions start again in the next session. If a Ledger's commit
+// lost its reply before the session expired, its outcome can't be found out; [zk.MaybeApplied] holds for its error.
 //
 // The client is connected to a server without quorum (zk.Options.ReadOnly). Calls that write, and Held.Confirm, wait as
 // without a connection until the client has found a server with quorum. For locks and leadership the connection counts

@@ -189,7 +189,7 @@ func TestLatch(t *testing.T) {
 
 		// Close: no caller waits forever.
 		one.Close()
-		if _, err := one.Wait(a.ctx); !errors.Is(err, zk.ErrClosed) {
+		if _, err := one.Wait(a.ctx); !errors.Is(err, recipe.ErrClosed) {
 			t.Errorf("wait for a closed latch: %v", err)
 		}
 		if _, err := two.Wait(a.ctx); err != nil {

@@ -61,7 +61,7 @@ func (e *Ephemeral) run(ctx context.Context) {
 		})
 	}
 	if ctx.Err() != nil {
-		err = zk.ErrClosed
+		err = ErrClosed
 	}
 	e.publish(0, err)
 }
@@ -234,8 +234,8 @@ func (e *Ephemeral) SetData(data []byte) {
 }
 
 // Wait waits until the znode exists, and returns its czxid, at once if it exists. It fails when ctx ends. It fails with
-// zk.ErrClosed if e or its zk.Sessions is closed, and with the error that has ended e, such as zk.ErrNoAuth,
-// zk.ErrRequestTooLarge or that of an invalid path.
+// ErrClosed if e is closed, with zk.ErrClosed if its zk.Sessions is closed, and with the error that has ended e, such
+// as zk.ErrNoAuth, zk.ErrRequestTooLarge or that of an invalid path.
 func (e *Ephemeral) Wait(ctx context.Context) (int64, error) {
 	for {
 		e.mu.Lock()

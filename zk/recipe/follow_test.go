@@ -53,7 +53,7 @@ func TestEphemeral(t *testing.T) {
 		e.Close()
 		e.Close()
 		a.eventually("the other's turn has come", has("rival"))
-		if _, err := e.Wait(a.ctx); !errors.Is(err, zk.ErrClosed) {
+		if _, err := e.Wait(a.ctx); !errors.Is(err, recipe.ErrClosed) {
 			t.Errorf("wait for a closed one: %v", err)
 		}
 	})
@@ -116,7 +116,7 @@ func TestEphemeralTwice(t *testing.T) {
 			t.Errorf("both have the znode, %x", token)
 		}
 		second.Close()
-		if _, err := second.Wait(a.ctx); !errors.Is(err, zk.ErrClosed) {
+		if _, err := second.Wait(a.ctx); !errors.Is(err, recipe.ErrClosed) {
 			t.Errorf("closed while it waited: %v", err)
 		}
 		data, stat, err := c.Get(a.ctx, "/e")

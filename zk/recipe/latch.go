@@ -52,7 +52,7 @@ func (l *Latch) run(ctx context.Context) {
 		})
 		if err != nil {
 			if ctx.Err() != nil {
-				err = zk.ErrClosed
+				err = ErrClosed
 			}
 			l.publish(nil, err)
 			return
@@ -96,9 +96,9 @@ func (l *Latch) Leading() *Held {
 }
 
 // Wait waits until this client leads, and returns at once if it does. After a lost connection it waits until the latch
-// has confirmed the leadership; its Context is then a new one. It fails when ctx ends. It fails with zk.ErrClosed if
-// the latch or its zk.Sessions is closed, and with the error that has ended the latch, such as zk.ErrNoAuth or that of
-// an invalid path.
+// has confirmed the leadership; its Context is then a new one. It fails when ctx ends. It fails with ErrClosed if the
+// latch is closed, with zk.ErrClosed if its zk.Sessions is closed, and with the error that has ended the latch, such as
+// zk.ErrNoAuth or that of an invalid path.
 func (l *Latch) Wait(ctx context.Context) (*Held, error) {
 	for {
 		l.mu.Lock()

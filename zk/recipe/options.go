@@ -44,6 +44,10 @@ var (
 	ErrTaken = errors.New("the lock is held by another")
 )
 
+// ErrClosed says that the program closed the Cache, Ephemeral, Group, Latch or Provider by its Close. The session and
+// its zk.Sessions continue, so zk.SessionLost doesn't hold. If the zk.Sessions was closed, the error is zk.ErrClosed.
+var ErrClosed = errors.New("the recipe is closed")
+
 // again reports whether to try again after err: the connection was lost, the server refused the request to shed load,
 // or it has lost its quorum, and neither ctx nor the session has ended. The caller must make sure that repeating the
 // request does no harm.
