@@ -16,11 +16,14 @@ import (
 //
 // While the connection is lost the znode stays, until the session expires; then it is gone until the next session
 // begins. If another znode has this name, persistent or of another session (such as an earlier one of the same process
-// that hasn't expired yet), the Ephemeral waits until it is gone. It also waits while another Ephemeral of its
-// zk.Sessions has the same path.
+// that hasn't expired yet), the Ephemeral waits until it is gone. It also waits while an earlier Ephemeral of its
+// zk.Sessions or of its session has the same path: until that one is closed or has ended, and its znode is deleted. So
+// a znode never has two Ephemerals.
 //
-// An error that isn't temporary ends the Ephemeral, for example if the data of SetData are too large. Wait then returns
-// the error. The znode, if it exists, stays until the session ends; Close doesn't delete it.
+// An error that isn't temporary ends the Ephemeral, for example if the data of SetData are too large. The Ephemeral
+// deletes its znode, as Close does, and Wait then returns the error. If the ensemble refuses the deletion, the znode
+// stays until the session ends, or until the next Ephemeral of the session with this path takes it over with its own
+// data.
 type Ephemeral struct {
 	sessions *zk.Sessions
 	path     string
@@ -50,15 +53,10 @@ func NewEphemeral(sessions *zk.Sessions, path string, opt Options) *Ephemeral {
 
 func (e *Ephemeral) run(ctx context.Context) {
 	defer close(e.done)
-	place := ephemeralPlace{e.sessions, e.path}
-	err := place.take(ctx)
+	leave, err := takePlace(ctx, ephemeralOf{e.sessions, e.path})
 	if err == nil {
-		defer place.leave()
-		err = e.sessions.Run(ctx, func(c *zk.Client) error {
-			err := e.keep(ctx, c)
-			e.publish(0, nil)
-			return err
-		})
+		defer leave()
+		err = e.sessions.Run(ctx, func(c *zk.Client) error { return e.inSession(ctx, c) })
 	}
 	if ctx.Err() != nil {
 		err = ErrClosed
@@ -66,9 +64,11 @@ func (e *Ephemeral) run(ctx context.Context) {
 	e.publish(0, err)
 }
 
-// An ephemeralPlace is where an Ephemeral keeps its znode. Only one at a time may have it: the owner of the znode is
-// the session, so two of one session would both take the znode for theirs, and one would delete that of the other.
-type ephemeralPlace struct {
+// Only one Ephemeral at a time may have a place: the owner of the znode is the session, so two of one session would
+// both take the znode for theirs, and one would delete that of the other. An Ephemeral has two places: its ephemeralOf,
+// so that it stays ahead of later ones in each new session, and in each session its zk.Place, since another zk.Sessions
+// may share the session by zk.Client.Chroot.
+type ephemeralOf struct {
 	sessions *zk.Sessions
 	path     string
 }
@@ -76,50 +76,66 @@ type ephemeralPlace struct {
 // places holds the places that Ephemerals of this process have, each with a channel that is closed when it is free.
 var places = struct {
 	mu    sync.Mutex
-	taken map[ephemeralPlace]chan struct{}
-}{taken: map[ephemeralPlace]chan struct{}{}}
+	taken map[any]chan struct{}
+}{taken: map[any]chan struct{}{}}
 
-// take waits until no other Ephemeral has the place, or ctx ends.
-func (p ephemeralPlace) take(ctx context.Context) error {
+// takePlace waits until no other Ephemeral has the place, or ctx ends. The caller must call leave.
+func takePlace(ctx context.Context, place any) (leave func(), err error) {
 	for {
 		places.mu.Lock()
-		free, taken := places.taken[p]
+		free, taken := places.taken[place]
 		if !taken {
-			places.taken[p] = make(chan struct{})
+			places.taken[place] = make(chan struct{})
 		}
 		places.mu.Unlock()
 		if !taken {
-			return nil
+			return func() { leavePlace(place) }, nil
 		}
 		select {
 		case <-free:
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
 }
 
-// leave lets another Ephemeral have the place.
-func (p ephemeralPlace) leave() {
+func leavePlace(place any) {
 	places.mu.Lock()
 	defer places.mu.Unlock()
-	close(places.taken[p])
-	delete(places.taken, p)
+	close(places.taken[place])
+	delete(places.taken, place)
 }
 
-// ephemeralDeleteWait bounds how long Close waits for the ensemble to delete the znode. Afterwards the znode goes with
-// the session.
+// ephemeralDeleteWait bounds how long an Ephemeral that ends waits for the ensemble to delete the znode. Afterwards the
+// deletion continues in the background until the session ends.
 const ephemeralDeleteWait = 5 * time.Second
 
-// keep maintains the znode until the session or ctx ends.
-func (e *Ephemeral) keep(ctx context.Context, c *zk.Client) error {
-	defer func() {
-		if ctx.Err() != nil {
-			bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), ephemeralDeleteWait)
-			defer cancel()
-			e.leave(bye, c)
-		}
+// inSession keeps the znode while the session lasts, and deletes it when ctx or an error ends e. The place is free once
+// the znode is gone: a deletion that continues in the background must not meet the next Ephemeral's znode.
+func (e *Ephemeral) inSession(ctx context.Context, c *zk.Client) error {
+	leave, err := takePlace(ctx, c.Place(e.path))
+	if err != nil {
+		return err
+	}
+	err = e.keep(ctx, c)
+	e.publish(0, nil)
+	bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), ephemeralDeleteWait)
+	defer cancel()
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		defer leave()
+		e.erase(context.WithoutCancel(ctx), c)
 	}()
+	select {
+	case <-gone:
+	case <-bye.Done():
+	}
+	return err
+}
+
+// keep maintains the znode until the session or ctx ends, or an error that isn't temporary.
+func (e *Ephemeral) keep(ctx context.Context, c *zk.Client) error {
 	stored := 0 // the edition in the znode, 0 if unknown
 	var pace recreation
 	for {
@@ -196,12 +212,12 @@ func waitFor(ctx context.Context, w *zk.Watch, changed <-chan struct{}) error {
 	}
 }
 
-// leave deletes the znode if it is this session's. A create with a lost reply may have made it, and a server that lags
-// behind may not know it yet, so leave syncs first.
-func (e *Ephemeral) leave(ctx context.Context, c *zk.Client) {
+// erase deletes the znode if it is this session's. A create with a lost reply may have made it, and a server that lags
+// behind may not know it yet, so erase syncs first.
+func (e *Ephemeral) erase(ctx context.Context, c *zk.Client) {
 	stat, ok, err := look(ctx, c, e.path)
 	if err == nil && ok && stat.EphemeralOwner == c.Session().ID {
-		behind(ctx, e.path, func(ctx context.Context) error { return deleteIncarnation(ctx, c, e.path, stat.Czxid) })
+		deleteIncarnation(ctx, c, e.path, stat.Czxid) // if it is refused, the znode goes with the session
 	}
 }
 
@@ -224,7 +240,8 @@ func (e *Ephemeral) announce() {
 }
 
 // SetData replaces the znode's data, now and in later sessions. It doesn't wait. If it is called again before the data
-// are stored, only the last data are. The caller must not change data afterwards.
+// are stored, only the last data are. The caller must not change data afterwards. After the end of e, SetData has no
+// effect.
 func (e *Ephemeral) SetData(data []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -255,8 +272,8 @@ func (e *Ephemeral) Wait(ctx context.Context) (int64, error) {
 // Path returns the path of the znode.
 func (e *Ephemeral) Path() string { return e.path }
 
-// Close deletes the znode, unless an error has ended e earlier. It waits until the znode is deleted, up to five
-// seconds. A znode that is still there then goes with the session at the latest. It is idempotent.
+// Close deletes the znode and ends e. It waits until the znode is deleted, up to five seconds; afterwards the deletion
+// continues in the background until the session ends. It is idempotent.
 func (e *Ephemeral) Close() {
 	e.stop()
 	<-e.done

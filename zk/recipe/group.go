@@ -10,8 +10,8 @@ import (
 // below the group's path, whose name is the member's id. The layout is that of Curator's GroupMember.
 //
 // While the connection is lost, the view doesn't change. A member whose session expires is gone for the others, and
-// comes back with its next session. If an error ends the membership, its znode stays until the session ends (see
-// Ephemeral).
+// comes back with its next session. An error that isn't temporary ends the membership and deletes its znode (see
+// Ephemeral); Self().Wait returns it.
 type Group struct {
 	self *Ephemeral
 	view *Cache
