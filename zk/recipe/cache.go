@@ -13,8 +13,8 @@ import (
 )
 
 // A Cache is a copy of a znode, of a znode and its children, or of a whole tree, which one watch keeps up to date.
-// Reading from it sends no request. The znode need not exist. The constructors return at once; Wait waits until the
-// cache is complete.
+// Reading from it sends no request. If the znode doesn't exist, the cache is complete and empty until the znode is
+// created. The constructors return at once; Wait waits until the cache is complete.
 //
 // It is never ahead of the ensemble, and follows with a short delay. Changes in quick succession may be seen as one. A
 // znode that was deleted and created again is reported as removed and added. While the connection is lost, the copy

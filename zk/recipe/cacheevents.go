@@ -59,9 +59,9 @@ type feed struct {
 }
 
 // Events returns an iterator over the events of the cache. Each loop over it begins with the present content as
-// CacheAdded, parents first, then CacheFresh if the cache is complete. It ends with an error: that of ctx, or the
-// reason why the cache ended. A slow reader never blocks the cache: with more than 4,096 unread events it gets a
-// CacheReset.
+// CacheAdded, parents first, then CacheFresh if the cache is complete. It ends with the error with which Wait fails:
+// when ctx ends, and after the last event of a cache that has ended. A slow reader never blocks the cache: with more
+// than 4,096 unread events it gets a CacheReset.
 func (k *Cache) Events(ctx context.Context) iter.Seq2[CacheEvent, error] {
 	return func(yield func(CacheEvent, error) bool) {
 		f := &feed{ready: make(chan struct{}, 1)}

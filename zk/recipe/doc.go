@@ -25,9 +25,10 @@
 // # Sessions
 //
 // Several goroutines may use any recipe at once, except for a [DoubleBarrier]. Locks, barriers, queues and values take
-// a [zk.Client], which is one session. When the session has expired, they fail, and nothing that depended on it is
-// left. Recipes that live as long as the process (Election, Latch, Ephemeral, Group, Discovery, the caches) take a
-// [zk.Sessions], and continue with the next session by themselves. All users of a zk.Sessions share its session:
+// a [zk.Client], which is one session. When the session has expired, they fail, and the locks, leases and claims of the
+// session are gone; barriers, items and values stay. Recipes that live as long as the process (Election, Latch,
+// Ephemeral, Group, Discovery, the caches) take a [zk.Sessions], and continue with the next session by themselves. All
+// users of a zk.Sessions share its session:
 //
 //	sessions := zk.NewSessions(func() (*zk.Client, error) {
 //		return zk.New("zk1,zk2,zk3/app", zk.Options{})

@@ -100,8 +100,9 @@ func (b *DoubleBarrier) others(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// Leave waits until all members have left. If it fails while it waits, this client is no longer a member. If its znode
-// couldn't be deleted, it still is one until its session ends. Call Leave only after Enter has succeeded.
+// Leave waits until all members have left. If it fails while it waits, this client is no longer a member. If ctx ends
+// before the client's znode is deleted, the deletion continues in the background. If the ensemble refuses the deletion,
+// the client stays a member until its session ends. Call Leave only after Enter has succeeded.
 func (b *DoubleBarrier) Leave(ctx context.Context) error {
 	if err := remove(ctx, b.c, join(b.path, b.mine)); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err

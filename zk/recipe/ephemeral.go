@@ -239,9 +239,9 @@ func (e *Ephemeral) announce() {
 	e.changed = make(chan struct{})
 }
 
-// SetData replaces the znode's data, now and in later sessions. It doesn't wait. If it is called again before the data
-// are stored, only the last data are. The caller must not change data afterwards. After the end of e, SetData has no
-// effect.
+// SetData replaces the znode's data, now and in later sessions. It doesn't wait, and Wait doesn't wait for these data.
+// If it is called again before the data are stored, only the last data are. The caller must not change data afterwards.
+// After the end of e, SetData has no effect.
 func (e *Ephemeral) SetData(data []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 
 // Options configure a recipe. The zero value is a good choice. Data and ACL must not change while the recipe is used.
 type Options struct {
-	// Data is stored in the znode of this participant or of a new barrier, such as an address or a name that tells others
-	// which participant holds a lock or leads. Value, Counter and Discovery don't use it.
+	// Data is stored in the znode of this participant, claim, ledger or new barrier, such as an address or a name that
+	// tells others which participant holds a lock or leads. Value, Counter and Discovery don't use it.
 	Data []byte
 
 	// ACL applies to every znode that the recipe creates, including missing parents. It must permit this client to read,

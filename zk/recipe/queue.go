@@ -358,8 +358,8 @@ func eitherFires(ctx context.Context, a, b *zk.Watch) error {
 	}
 }
 
-// Close deletes the znodes that the queue keeps at the server for this client, as the end of the session does. The
-// items stay. Claims must be done or returned first. The queue may be used again.
+// Close deletes the znode of the changes' ledger, as the end of the session does. The items and this client's claims
+// stay, and the queue and the claims may be used again.
 func (q *Queue) Close(ctx context.Context) error {
 	select {
 	case <-q.turn:
@@ -378,7 +378,7 @@ func (q *Queue) Close(ctx context.Context) error {
 // A PriorityQueue is a Queue whose items are ordered by priority, the lowest number first, and within one priority in
 // the order in which they were put. Its layout is that of Curator's DistributedPriorityQueue. Each new item makes all
 // waiting consumers list the queue again, so it is meant for short queues. The embedded Queue's own Put must not be
-// used.
+// used: its items have no priority.
 type PriorityQueue struct{ Queue }
 
 // NewPriorityQueue returns the queue whose items are children of path. It sends no request.

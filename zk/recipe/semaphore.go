@@ -9,7 +9,7 @@ import (
 )
 
 // A Semaphore grants at most max leases at a time (see NewSemaphore), in the order of the requests. All users of a path
-// must use the same max.
+// must use the same max, since each client applies its own.
 //
 // Its layout is that of Curator's InterProcessSemaphoreV2: a mutex in path/locks, whose holder creates a lease in
 // path/leases and waits until there are no more leases than allowed. Only that holder watches the leases. A client that
