@@ -281,7 +281,7 @@ func toldDifferences() []toldDifference {
 		none("when it wrote the digest", moved),
 		// docs/monitoring.md, docs/performance.md, docs/troubleshooting.md
 		at("add what Apache doesn't audit", "audit log"),
-		at("a line of the operation `restore`, which Apache doesn't have", "audit lines"),
+		at("a line with the operation `restore`, which Apache doesn't have", "audit lines"),
 		none("Five rounds of", measured),
 		none("neither Zooid nor Apache knows", same),
 		none("Neither Zooid nor Apache ZooKeeper has", same),
