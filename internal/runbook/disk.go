@@ -4,7 +4,7 @@ package runbook
 var disk = []Entry{
 	{"ZD-2001", "The transaction log can't be written",
 		"A write, fsync or rename of the log, or of a small file beside it, has failed, so the server can't know what is on the disk. A retry could lose writes that were acknowledged to clients, so the server stops.",
-		"Find out why the disk fails (kernel log, SMART, quota), fix the cause, and start the server, which then reads what is on the disk. If the disk is lost, give the server an empty directory on another disk; it takes everything from the other servers."},
+		"Find out why the disk fails (kernel log, SMART, quota), fix the cause, and start the server, which then reads what is on the disk. If the disk is lost, give the server an empty directory on another disk; in an ensemble, it takes everything from the other servers. A standalone server needs a backup."},
 	{"ZD-2002", "The disk of the log is slow",
 		"An fsync took longer than fsync.warningthresholdms. Every write waits for an fsync, and slow ones can make the ensemble lose its leader.",
 		"Give the log a disk of its own (dataLogDir), and move away whatever else writes to it. Check the disk's health, and for a virtual machine the limits of its volume."},
