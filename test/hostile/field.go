@@ -102,6 +102,19 @@ func (f *field) workers(n int, work func(i int, rng *rand.Rand)) {
 	wg.Wait()
 }
 
+// connected runs n workers until the attack is over. Each opens one session with a timeout (ms) after the other, calls
+// work with its connection, and closes that.
+func (f *field) connected(n int, timeout int32, work func(i int, c *conn)) {
+	f.workers(n, func(i int, _ *rand.Rand) {
+		for !f.over() {
+			if c := orNil(f.connect(f.addr(i), timeout)); c != nil {
+				work(i, c)
+				c.close()
+			}
+		}
+	})
+}
+
 // sessions runs n workers until the attack is over. Each opens one session
 // after the other, reads everything that it is sent, and calls work with it.
 func (f *field) sessions(n int, work func(i int, c *conn, x extreme)) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/zooid-project/zooid/jute"
@@ -23,20 +22,13 @@ func attackGreedy(f *field) error {
 
 // demand keeps window requests outstanding on each of n connections; every writes-th request is a write.
 func (f *field) demand(n, window, writes int, user string) error {
-	f.workers(n, func(i int, rng *rand.Rand) {
-		for !f.over() {
-			c := orNil(f.connect(f.addr(i), 20_000))
-			if c == nil {
-				continue
-			}
-			if user != "" {
-				c.call(jute.OpAuth, authRecord(user))
-			}
-			c.unpaced = true
-			c.create(hostileRoot, nil, jute.ModePersistent)
-			c.keepAsking(window, writes)
-			c.close()
+	f.connected(n, 20_000, func(i int, c *conn) {
+		if user != "" {
+			c.call(jute.OpAuth, authRecord(user))
 		}
+		c.unpaced = true
+		c.create(hostileRoot, nil, jute.ModePersistent)
+		c.keepAsking(window, writes)
 	})
 	return nil
 }

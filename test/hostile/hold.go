@@ -39,23 +39,16 @@ func attackUnreadLists(f *field) error {
 		}).Append(nil))
 	}
 	c.close()
-	f.workers(holders, func(i int, _ *rand.Rand) {
-		for !f.over() {
-			c := orNil(f.connect(f.addr(i), 40_000))
-			if c == nil {
-				continue
+	f.connected(holders, 40_000, func(i int, c *conn) {
+		c.send(jute.OpGetChildren, readRecord(root))
+		for b := make([]byte, 1); !f.over(); f.sleep(drip) {
+			if c.send(jute.OpPing, nil) != nil {
+				break
 			}
-			c.send(jute.OpGetChildren, readRecord(root))
-			for b := make([]byte, 1); !f.over(); f.sleep(drip) {
-				if c.send(jute.OpPing, nil) != nil {
-					break
-				}
-				if i%2 == 0 {
-					c.nc.SetReadDeadline(time.Now().Add(time.Second))
-					c.nc.Read(b)
-				}
+			if i%2 == 0 {
+				c.nc.SetReadDeadline(time.Now().Add(time.Second))
+				c.nc.Read(b)
 			}
-			c.close()
 		}
 	})
 	return nil
@@ -84,42 +77,28 @@ func attackUnreadMultis(f *field) error {
 
 // attackUnread sends a request several times on many connections, and reads nothing.
 func attackUnread(f *field, send func(c *conn, i int) error) {
-	f.workers(holders, func(i int, _ *rand.Rand) {
-		for !f.over() {
-			c := orNil(f.connect(f.addr(i), 40_000))
-			if c == nil {
-				continue
+	f.connected(holders, 40_000, func(i int, c *conn) {
+		c.unpaced = true
+		for range 5 {
+			if send(c, i) != nil {
+				break
 			}
-			c.unpaced = true
-			for range 5 {
-				if send(c, i) != nil {
-					break
-				}
-			}
-			for !f.over() && c.send(jute.OpPing, nil) == nil {
-				f.sleep(drip)
-			}
-			c.close()
+		}
+		for !f.over() && c.send(jute.OpPing, nil) == nil {
+			f.sleep(drip)
 		}
 	})
 }
 
 // attackSlowRequests sends all but the last 500 bytes of a megabyte on many connections, and then a byte now and then.
 func attackSlowRequests(f *field) error {
-	f.workers(holders, func(i int, _ *rand.Rand) {
-		for !f.over() {
-			c := orNil(f.connect(f.addr(i), 40_000))
-			if c == nil {
-				continue
-			}
-			c.unpaced = true
-			frame := c.appendRequest(nil, jute.OpSetData, setRecord(hostileRoot, strings.Repeat("x", frameMax-1000)))
-			sent := len(frame) - 500
-			for err := c.write(frame[:sent]); err == nil && sent < len(frame) && !f.over(); sent++ {
-				f.sleep(drip)
-				err = c.write(frame[sent:][:1])
-			}
-			c.close()
+	f.connected(holders, 40_000, func(i int, c *conn) {
+		c.unpaced = true
+		frame := c.appendRequest(nil, jute.OpSetData, setRecord(hostileRoot, strings.Repeat("x", frameMax-1000)))
+		sent := len(frame) - 500
+		for err := c.write(frame[:sent]); err == nil && sent < len(frame) && !f.over(); sent++ {
+			f.sleep(drip)
+			err = c.write(frame[sent:][:1])
 		}
 	})
 	return nil

@@ -44,25 +44,18 @@ func attackPipelines(f *field) error {
 // bytes a second.
 func attackSlowReaders(f *field) error {
 	large := f.createLarge()
-	f.workers(30, func(i int, _ *rand.Rand) {
-		for !f.over() {
-			c := orNil(f.connect(f.addr(i), 40_000))
-			if c == nil {
-				continue
+	f.connected(30, 40_000, func(i int, c *conn) {
+		c.send(jute.OpAddWatch, (&jute.AddWatchRequest{Path: "/", Mode: jute.AddWatchPersistentRecursive}).Append(nil))
+		for n := 0; n < 1000 && !f.over(); n++ {
+			if c.send(jute.OpGetData, (&jute.PathWatchRequest{Path: large}).Append(nil)) != nil {
+				break
 			}
-			c.send(jute.OpAddWatch, (&jute.AddWatchRequest{Path: "/", Mode: jute.AddWatchPersistentRecursive}).Append(nil))
-			for n := 0; n < 1000 && !f.over(); n++ {
-				if c.send(jute.OpGetData, (&jute.PathWatchRequest{Path: large}).Append(nil)) != nil {
-					break
-				}
+		}
+		for b := make([]byte, 10); !f.over(); f.sleep(50 * time.Millisecond) {
+			c.nc.SetReadDeadline(time.Now().Add(time.Second))
+			if _, err := c.nc.Read(b); errors.Is(err, io.EOF) {
+				break
 			}
-			for b := make([]byte, 10); !f.over(); f.sleep(50 * time.Millisecond) {
-				c.nc.SetReadDeadline(time.Now().Add(time.Second))
-				if _, err := c.nc.Read(b); errors.Is(err, io.EOF) {
-					break
-				}
-			}
-			c.close()
 		}
 	})
 	return nil

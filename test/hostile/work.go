@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -69,20 +68,13 @@ func attackLongACLs(f *field) error {
 	c.call(jute.OpAuth, authRecord("last:last"))
 	c.call(jute.OpCreate, (&jute.CreateRequest{Path: path, ACL: acl}).Append(nil))
 	c.close()
-	f.workers(3, func(i int, _ *rand.Rand) {
-		for !f.over() {
-			c := orNil(f.connect(f.addr(i), 20_000))
-			if c == nil {
-				continue
-			}
-			login(c)
-			if i == 0 {
-				c.multis(jute.OpMulti, filled(17+len(path), jute.MultiOp{Op: jute.OpCheck, Path: path, Version: -1}))
-			} else {
-				c.unpaced = true
-				c.multis(jute.OpMultiRead, filled(14+len(path), jute.MultiOp{Op: jute.OpGetChildren, Path: path}))
-			}
-			c.close()
+	f.connected(3, 20_000, func(i int, c *conn) {
+		login(c)
+		if i == 0 {
+			c.multis(jute.OpMulti, filled(17+len(path), jute.MultiOp{Op: jute.OpCheck, Path: path, Version: -1}))
+		} else {
+			c.unpaced = true
+			c.multis(jute.OpMultiRead, filled(14+len(path), jute.MultiOp{Op: jute.OpGetChildren, Path: path}))
 		}
 	})
 	return nil
@@ -157,30 +149,23 @@ func attackDeepEphemerals(f *field) error {
 		parent += "/d"
 		c.create(parent, nil, jute.ModePersistent)
 	}
-	f.workers(2, func(i int, _ *rand.Rand) {
-		for !f.over() {
-			c := orNil(f.connect(f.addr(i), 20_000))
-			if c == nil {
-				continue
-			}
-			if i == 1 {
-				end := c.drain()
-				c.send(jute.OpAddWatch, (&jute.AddWatchRequest{Path: "/", Mode: jute.AddWatchPersistentRecursive}).Append(nil))
-				f.sleep(time.Hour)
-				end()
-				continue
-			}
-			for n := 0; n < deepEphemerals && !f.over(); {
-				for ops = ops[:0]; len(ops) < 400; n++ {
-					ops = append(ops, creation(fmt.Sprintf("%s/%d", parent, n), jute.ModeEphemeral))
-				}
-				if _, _, err := c.call(jute.OpMulti, jute.AppendMulti(nil, ops)); err != nil {
-					break
-				}
-			}
-			c.call(jute.OpCloseSession, nil)
-			c.close()
+	f.connected(2, 20_000, func(i int, c *conn) {
+		if i == 1 {
+			end := c.drain()
+			c.send(jute.OpAddWatch, (&jute.AddWatchRequest{Path: "/", Mode: jute.AddWatchPersistentRecursive}).Append(nil))
+			f.sleep(time.Hour)
+			end()
+			return
 		}
+		for n := 0; n < deepEphemerals && !f.over(); {
+			for ops = ops[:0]; len(ops) < 400; n++ {
+				ops = append(ops, creation(fmt.Sprintf("%s/%d", parent, n), jute.ModeEphemeral))
+			}
+			if _, _, err := c.call(jute.OpMulti, jute.AppendMulti(nil, ops)); err != nil {
+				break
+			}
+		}
+		c.call(jute.OpCloseSession, nil)
 	})
 	return nil
 }
