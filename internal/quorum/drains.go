@@ -101,8 +101,7 @@ type drains struct {
 	tasks  *tasks
 	orders drainOrders
 
-	wish       DrainWish
-	wishNumber uint64 // number of wish
+	wishNumber uint64 // number of the last wish that tick has carried out
 
 	drained bool
 	asking  bool
@@ -148,7 +147,7 @@ func (d *drains) tick() {
 	wish, number := d.orders.last()
 	changed := number != d.wishNumber
 	if changed {
-		d.wish, d.wishNumber = wish, number
+		d.wishNumber = number
 		d.refusal, d.final = "", false
 		d.ask++
 		d.drained = d.drained && wish == DrainAsk || wish == DrainForce

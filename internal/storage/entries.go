@@ -160,7 +160,6 @@ func (l *Log) readPlaces(segments []*segment, places []place, lo uint64, list []
 		n, from, to := span(places[i:])
 		s := segments[uint64(places[i].segment)-segments[0].number]
 		buf := make([]byte, to-from)
-		l.counts.diskReads.Add(1)
 		if _, err := s.file.ReadAt(buf, from); err != nil {
 			return fmt.Errorf("read entries %d to %d from %s at offset %d: %w", lo+uint64(i), lo+uint64(i+n-1), s.path, from,
 				err)

@@ -72,7 +72,7 @@ type place struct {
 }
 
 type counts struct {
-	appends, bytes, syncs, rolls, diskReads atomic.Uint64
+	appends, bytes, syncs atomic.Uint64
 }
 
 // Append makes a HardState and entries durable, as one batch unless they are very large (see frameSizeAim). After it
@@ -323,7 +323,6 @@ func (l *Log) roll() error {
 	}
 	l.activate(l.next, l.nextChain)
 	l.next = nil
-	l.counts.rolls.Add(1)
 	return nil
 }
 
@@ -365,23 +364,16 @@ type Stats struct {
 	Appends     uint64 // batches written
 	AppendBytes uint64 // their bytes on disk
 	Syncs       uint64 // fdatasync calls on segments
-	Rolls       uint64 // rolls to a new segment
-	DiskReads   uint64 // reads of entries no longer in memory
-	SpareWaits  uint64 // rolls that waited for a spare being made
 	Segments    int    // files of the log now
 	CacheBytes  int    // of entries held in memory now
 }
 
 // Stats returns the counters.
 func (l *Log) Stats() Stats {
-	l.spares.mu.Lock()
-	waits := l.spares.waited
-	l.spares.mu.Unlock()
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return Stats{
 		Appends: l.counts.appends.Load(), AppendBytes: l.counts.bytes.Load(), Syncs: l.counts.syncs.Load(),
-		Rolls: l.counts.rolls.Load(), DiskReads: l.counts.diskReads.Load(), SpareWaits: waits,
 		Segments: len(l.segments), CacheBytes: l.tail.bytes,
 	}
 }

@@ -37,8 +37,7 @@ type spares struct {
 	fault   error         // why the last spare could not be made
 	wanted  int64         // after a lack of room: size of the spare to try next; else 0
 	least   int64         // no smaller one shows that there is room
-	waited  uint64
-	frugal  bool // there is hardly any room: no spares are made or kept, and a roll makes a small segment
+	frugal  bool          // there is hardly any room: no spares are made or kept, and a roll makes a small segment
 	stopped bool
 }
 
@@ -193,9 +192,6 @@ func (s *spares) save(on bool) {
 func (s *spares) wait() {
 	s.mu.Lock()
 	making := s.making
-	if making != nil {
-		s.waited++
-	}
 	s.mu.Unlock()
 	if making != nil {
 		<-making

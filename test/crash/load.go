@@ -44,7 +44,6 @@ type Load struct {
 	clients []*loadClient
 	stop    chan struct{}
 	wg      sync.WaitGroup
-	began   time.Time
 }
 
 // A loadClient is one client of a Load.
@@ -69,7 +68,7 @@ var users = [...]string{"anna:1", "", "bert:2"}
 
 // Start connects the clients and begins.
 func (l *Load) Start() error {
-	l.stop, l.began = make(chan struct{}), time.Now()
+	l.stop = make(chan struct{})
 	for i, addrs := range l.Addrs {
 		user := users[i%len(users)]
 		c := &loadClient{load: l, number: i, refused: map[jute.Code]int{}}

@@ -34,11 +34,10 @@ type source struct {
 	say         func(string)
 	leader      *Leader
 
-	tail    *storage.Tail
-	cluster uint64
-	tree    *tree.Tree
-	start   uint64 // index of the snapshot that the tree was loaded from
-	skips   map[uint64]storage.Skip
+	tail  *storage.Tail
+	tree  *tree.Tree
+	start uint64 // index of the snapshot that the tree was loaded from
+	skips map[uint64]storage.Skip
 
 	held      []storage.LoggedEntry
 	heldBytes int
@@ -79,7 +78,6 @@ func (s *source) close() {
 
 // begin loads the tree of the newest snapshot that the log continues.
 func (s *source) begin(cluster, base uint64) error {
-	s.cluster = cluster
 	s.skips = map[uint64]storage.Skip{}
 	var why error
 	for _, dir := range s.dirs {

@@ -55,7 +55,6 @@ type switchRun struct {
 const (
 	stopTimeout  = 2 * time.Minute // for a -stop command
 	startTimeout = 2 * time.Minute // for the Zooid server, until it serves
-	probeTime    = 300 * time.Millisecond
 )
 
 func (r *switchRun) run(ctx context.Context, s cli.Streams) (code int, err error) {

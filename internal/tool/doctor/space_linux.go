@@ -29,6 +29,6 @@ func spaceOf(path string) (s Space, err error) {
 	return Space{
 		Copies: storage.CopiesOnWrite(path),
 		Free:   st.Bavail * uint64(st.Bsize), Total: st.Blocks * uint64(st.Bsize), Inodes: st.Files, InodesFree: st.Ffree,
-		Kind: int64(st.Type), KindName: k.name, KindsUnstable: k.unstable,
+		KindName: k.name, KindsUnstable: k.unstable,
 	}, nil
 }

@@ -53,7 +53,6 @@ type Space struct {
 	Free, Total   uint64 // bytes
 	Inodes        uint64
 	InodesFree    uint64
-	Kind          int64  // as statfs tells it
 	KindName      string // the name of the kind, if it is unsuitable for a log; else ""
 	Copies        string // the file system's name if overwriting a file there needs room; else empty
 	KindsUnstable bool   // its contents are lost when the machine loses power
