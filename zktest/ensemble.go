@@ -3,6 +3,7 @@
 package zktest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -70,12 +71,8 @@ func Start(t testing.TB, o Options) *Ensemble {
 
 func start(t host, o Options) *Ensemble {
 	t.Helper()
-	if o.Servers == 0 {
-		o.Servers = 1
-	}
-	if o.Tick == 0 {
-		o.Tick = DefaultTick
-	}
+	o.Servers = cmp.Or(o.Servers, 1)
+	o.Tick = cmp.Or(o.Tick, DefaultTick)
 	if reason := o.wrong(); reason != "" {
 		t.Fatalf("zktest: Options.%s", reason)
 	}

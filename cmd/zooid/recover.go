@@ -315,8 +315,7 @@ func memberID(cfg *config.Config) (int64, error) {
 func (r *rescue) mayRenew(s *newensemble.Survivor, cfg *config.Config, id int64, others []string) error {
 	members, err := config.ParseMembers(s.Members)
 	if err != nil || members.Voters() == 0 {
-		return fmt.Errorf("make a new ensemble of %s: it lacks the ensemble's membership; use another survivor",
-			s.DataDir)
+		return fmt.Errorf("make a new ensemble of %s: it lacks the ensemble's membership; use another survivor", s.DataDir)
 	}
 	if _, ok := members.Find(id); !ok {
 		return fmt.Errorf("make a new ensemble of %s: server %d isn't one of its members (%s); correct myid, or use a member",

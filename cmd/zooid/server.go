@@ -194,10 +194,7 @@ func stopSignals(log *slog.Logger, again *reloader) (context.Context, context.Ca
 // logStart logs which version starts with which configuration: the first thing to know
 // when reading a log.
 func logStart(log *slog.Logger, cfg *config.Config, o *server.Options) {
-	file := cfg.File
-	if file == "" {
-		file = "none"
-	}
+	file := cmp.Or(cfg.File, "none")
 	log.Info("starting zooid", "version", zooidVersion(), "configuration", file, "id", o.ID,
 		"servers", max(len(o.Members), 1), "dataDir", o.DataDir, "dataLogDir", o.LogDir)
 }

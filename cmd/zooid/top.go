@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -119,9 +120,7 @@ func topWhom(arg string, reach *cli.Access) (*top.Whom, error) {
 		return nil, err
 	}
 	if arg == "" {
-		if servers == "" {
-			servers = serverDefault
-		}
+		servers = cmp.Or(servers, serverDefault)
 		return &top.Whom{Servers: strings.Split(servers, ","), Word: reach.Reach().Ask}, nil
 	}
 	admin, err := top.AdminAt(arg, reach.Reach().SecureDial())

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -100,9 +101,7 @@ type Admin struct {
 
 // Listen starts to serve, until Close.
 func Listen(opt Options) (*Admin, error) {
-	if opt.CommandURL == "" {
-		opt.CommandURL = "/commands"
-	}
+	opt.CommandURL = cmp.Or(opt.CommandURL, "/commands")
 	if opt.IdleTimeout <= 0 {
 		opt.IdleTimeout = idleTimeoutDefault
 	}

@@ -93,8 +93,7 @@ func ReadAll(f *os.File, most int64) ([]byte, error) {
 
 // reason removes the path from a file error, as the message has it already.
 func reason(err error) error {
-	var pathErr *os.PathError
-	if errors.As(err, &pathErr) {
+	if pathErr, ok := errors.AsType[*os.PathError](err); ok {
 		return pathErr.Err
 	}
 	return err
@@ -314,12 +313,7 @@ func (l *loader) define(def string) {
 }
 
 func isForJVM(name string) bool {
-	for _, prefix := range jvmNames {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(jvmNames, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
 func (l *loader) warnUnknown(s setting, shown, name, prefix string) {

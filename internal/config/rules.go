@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"path/filepath"
@@ -42,9 +43,7 @@ func (l *loader) storageRules() {
 	if s.DataDir == "" {
 		l.fail("ZD-1004", "dataDir", "missing; add dataDir=/path/of/a/directory")
 	}
-	if s.DataLogDir == "" {
-		s.DataLogDir = s.DataDir
-	}
+	s.DataLogDir = cmp.Or(s.DataLogDir, s.DataDir)
 	for _, name := range []string{"dataDir", "dataLogDir"} {
 		if g, ok := l.given[name]; ok && l.c.File != "" && !filepath.IsAbs(g.value) && !strings.HasPrefix(g.value, "./") &&
 			g.value != "" {
@@ -72,10 +71,7 @@ func (l *loader) portRules() {
 		if _, given := l.given[name]; given && p.to.Port < 0 {
 			l.fail("ZD-1004", name, "%s is missing; add it beside the address", p.key)
 		}
-		host := p.to.Host
-		if host == "" {
-			host = wildcard
-		}
+		host := cmp.Or(p.to.Host, wildcard)
 		host, err := canonicalHost(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
 		if err != nil {
 			l.fail("ZD-1002", name, "%v", err)

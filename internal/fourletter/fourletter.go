@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -67,12 +68,7 @@ const telnetInterrupt = "\xff\xf4\xff\xfd"
 
 // Is reports whether name is a four-letter word.
 func Is(name string) bool {
-	for _, w := range table() {
-		if w.name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(table(), func(w word) bool { return w.name == name })
 }
 
 // allowed returns the set of words that may be answered. srvr is always allowed, and "*" stands for all.

@@ -203,12 +203,7 @@ func (r *revocation) parseOCSP(b []byte, cert, issuer *x509.Certificate) (*ocsp.
 }
 
 func mayAnswer(signer *x509.Certificate) bool {
-	for _, usage := range signer.ExtKeyUsage {
-		if usage == x509.ExtKeyUsageOCSPSigning {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(signer.ExtKeyUsage, x509.ExtKeyUsageOCSPSigning)
 }
 
 // lookUp looks for a certificate in the lists of the file, then in those at the URLs in the certificate.

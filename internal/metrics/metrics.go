@@ -4,6 +4,7 @@ package metrics
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -203,12 +204,7 @@ func (g gaugeSet) reset() {}
 
 func (g gaugeSet) inOrder(visit func(key string, v Value)) {
 	values := g()
-	keys := make([]string, 0, len(values))
-	for key := range values {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(values)) {
 		visit(key, values[key])
 	}
 }

@@ -71,10 +71,7 @@ func (s *Summary) Reset() {
 
 // bucketOf returns the bucket of a value: small values have their own, others share one by their highest bits.
 func bucketOf(v int64) int {
-	if v < 0 {
-		v = 0
-	}
-	if v < bucketsPerDouble {
+	if v = max(v, 0); v < bucketsPerDouble {
 		return int(v)
 	}
 	shift := bits.Len64(uint64(v)) - bucketBits - 1

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -30,10 +31,7 @@ func (l *Loop) applyHeld() {
 func (l *Loop) applyInTurn(m *pb.Message) {
 	news := false
 	for left := m.GetEntries(); len(left) > 0 && l.failed == nil; {
-		n := slices.IndexFunc(left, reconfigures) + 1
-		if n == 0 {
-			n = len(left)
-		}
+		n := cmp.Or(slices.IndexFunc(left, reconfigures)+1, len(left))
 		if l.gather(left[:n]) {
 			l.failed = l.state.Apply(l.entries)
 		}

@@ -31,7 +31,6 @@ func (c *clock) stamp() int64 { return c.wall() + c.correction.Load() }
 func (c *clock) noteTime(before int64) {
 	if now := c.tree.Time(); now < before {
 		c.meters.timeSetBack.Inc()
-		c.log.Warn("a leader's clock was ahead: the ensemble's time is set back to that of most servers",
-			"byMs", before-now)
+		c.log.Warn("a leader's clock was ahead: the ensemble's time is set back to that of most servers", "byMs", before-now)
 	}
 }

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -346,9 +347,7 @@ func (l *logins) throttled(c *Client, g *auth.Guess) error {
 		l.stats.sent.Add(1)
 		return nil
 	}
-	if c.reader.loginSince == 0 {
-		c.reader.loginSince = now
-	}
+	c.reader.loginSince = cmp.Or(c.reader.loginSince, now)
 	if now-c.reader.loginSince < min(loginPatience, int64(c.timeout)*1e6/3) {
 		c.reader.pause = loginPause + c.id%16*1e6 // so that waiting logins take turns
 		return ErrPaced

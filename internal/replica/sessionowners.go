@@ -62,12 +62,7 @@ func (l *limiter) mayBegin(c *Client) bool {
 	if b == nil || c.mayRestore || super {
 		return true
 	}
-	for _, s := range limit.Holders {
-		if !l.mayHaveSession(c, b, s) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(limit.Holders[:], func(s limit.Scope) bool { return !l.mayHaveSession(c, b, s) })
 }
 
 // mayHaveSession reports whether the owner of c in a scope may have one more session, and logs it if not.

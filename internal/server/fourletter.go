@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -102,9 +103,7 @@ func (s *Server) Environment() []fourletter.Variable {
 		{Name: "os.memory.total", Value: megabytes(total)},
 	}
 	for i := range list {
-		if list[i].Value == "" {
-			list[i].Value = none
-		}
+		list[i].Value = cmp.Or(list[i].Value, none)
 	}
 	return list
 }

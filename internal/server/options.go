@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -202,9 +203,7 @@ func (o Options) withDefaults() Options {
 	if o.patience == (quorum.Patience{}) {
 		o.patience = peer.FoundingPatience
 	}
-	if o.ID == 0 {
-		o.ID = 1
-	}
+	o.ID = cmp.Or(o.ID, 1)
 	o.Serving = o.Serving.WithDefaults()
 	def(&o.SessionlessTimeout, sessionlessTimeoutDefault)
 	def(&o.WriteTimeout, writeTimeoutDefault)
@@ -216,12 +215,8 @@ func (o Options) withDefaults() Options {
 	}
 	def(&o.SnapshotsKept, snapshotsKeptDefault)
 	def(&o.ReapPerMinute, reapPerMinuteDefault)
-	if o.Settings.FeatureLevel == 0 {
-		o.Settings.FeatureLevel = tree.FeatureLevelMax
-	}
-	if o.LogDir == "" {
-		o.LogDir = o.DataDir
-	}
+	o.Settings.FeatureLevel = cmp.Or(o.Settings.FeatureLevel, tree.FeatureLevelMax)
+	o.LogDir = cmp.Or(o.LogDir, o.DataDir)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

@@ -150,9 +150,7 @@ func (s *Server) Configuration() fourletter.Configuration {
 		MaxClientCnxns: s.limitPerHost(), SessionTimeoutMin: s.opt.SessionTimeoutMin,
 		SessionTimeoutMax: s.opt.SessionTimeoutMax, Backlog: s.opt.Backlog,
 	}
-	if c.Backlog == 0 {
-		c.Backlog = -1
-	}
+	c.Backlog = cmp.Or(c.Backlog, -1)
 	if len(s.opt.Members) > 0 {
 		st := s.Status()
 		c.ServerID, c.Ensemble, c.Shown, c.Observer = s.ID(), true, s.opt.Shown, st.Mode == fourletter.ModeObserver

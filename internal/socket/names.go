@@ -1,6 +1,7 @@
 package socket
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -36,9 +37,7 @@ func (b *Binder) Listen(addr string) (net.Listener, error) {
 	if open == nil {
 		open = func(addr string) (net.Listener, error) { return b.Config.Listen(context.Background(), "tcp", addr) }
 	}
-	if pause == 0 {
-		pause = bindPause
-	}
+	pause = cmp.Or(pause, bindPause)
 	again := time.NewTicker(pause)
 	defer again.Stop()
 	for tried := 0; ; tried++ {

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,9 +38,7 @@ func (h *holding) note(name string) {
 // error satisfies errors.Is(err, fs.ErrNotExist). If only one is new, and the other can't be used
 // without it, the error is a MissingError: such a server must not be mistaken for a new one.
 func ReadIdentity(fsys FS, dir, logDir string) (cluster uint64, err error) {
-	if logDir == "" {
-		logDir = dir
-	}
+	logDir = cmp.Or(logDir, dir)
 	data, err := lookAt(fsys, dir)
 	if err != nil {
 		return 0, err

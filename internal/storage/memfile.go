@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"slices"
 )
@@ -82,12 +83,8 @@ func (n *memInode) crashed(rng *rand.Rand) []byte {
 	}
 	b := resized(slices.Clone(n.disk), size)
 	keep := rng.IntN(5) // 0 keeps none, 4 all, 1 to 3 some
-	sectors := make([]int64, 0, len(n.dirty))
-	for s := range n.dirty {
-		sectors = append(sectors, s)
-	}
-	slices.Sort(sectors) // the order of the map must not decide which sector gets which random number
-	for _, s := range sectors {
+	// The order of the map must not decide which sector gets which random number.
+	for _, s := range slices.Sorted(maps.Keys(n.dirty)) {
 		if keep == 4 || rng.IntN(4) < keep {
 			n.copySector(b, s)
 		}

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -110,15 +111,9 @@ type SpaceLimits struct {
 }
 
 func (s SpaceLimits) withDefaults() SpaceLimits {
-	if s.WarnPercent == 0 {
-		s.WarnPercent = spaceWarnPercent
-	}
-	if s.RefusePercent == 0 {
-		s.RefusePercent = spaceRefusePercent
-	}
-	if s.RefuseBytes == 0 {
-		s.RefuseBytes = spaceRefuseBytes
-	}
+	s.WarnPercent = cmp.Or(s.WarnPercent, spaceWarnPercent)
+	s.RefusePercent = cmp.Or(s.RefusePercent, spaceRefusePercent)
+	s.RefuseBytes = cmp.Or(s.RefuseBytes, spaceRefuseBytes)
 	if s.ReserveBytes == 0 {
 		s.ReserveBytes, s.adapts = reserveSizeDefault, true
 	}

@@ -1,5 +1,7 @@
 package subtree
 
+import "cmp"
+
 // InParallel applies f to all of in at once, and returns the first error.
 func InParallel[T, R any](in []T, f func(T) (R, error)) ([]R, error) {
 	out, errs := make([]R, len(in)), make([]error, len(in))
@@ -13,10 +15,8 @@ func InParallel[T, R any](in []T, f func(T) (R, error)) ([]R, error) {
 	for range in {
 		<-done
 	}
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
+	if err := cmp.Or(errs...); err != nil {
+		return nil, err
 	}
 	return out, nil
 }

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/zooid-project/zooid/internal/auth"
@@ -121,9 +122,7 @@ func newTree(o Options) *Tree {
 	if t.findRule = o.FindRule; t.findRule == nil {
 		t.findRule = auth.FindRule
 	}
-	if t.levelMax == 0 {
-		t.levelMax = FeatureLevelMax
-	}
+	t.levelMax = cmp.Or(t.levelMax, FeatureLevelMax)
 	t.znodes.init(o, alloc)
 	t.sessions.init(&t.znodes, o, alloc)
 	t.membership = Membership{znodes: &t.znodes, sessions: &t.sessions}

@@ -120,8 +120,7 @@ func (p *loaded) name() string {
 // output runs a command and returns its output; an error has the command's error output.
 func output(c *exec.Cmd) ([]byte, error) {
 	out, err := c.Output()
-	var ended *exec.ExitError
-	if errors.As(err, &ended) {
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
 		return out, fmt.Errorf("%s: %w\n%s", c, err, ended.Stderr)
 	}
 	return out, err

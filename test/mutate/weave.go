@@ -152,8 +152,7 @@ func (p *loaded) compile(texts map[string][]byte) (map[place]bool, error) {
 		all = append(all, f)
 	}
 	conf := types.Config{Importer: p.importer, Error: func(err error) {
-		var wrong types.Error
-		if errors.As(err, &wrong) {
+		if wrong, ok := errors.AsType[types.Error](err); ok {
 			at := set.Position(wrong.Pos)
 			name, _ := filepath.Rel(p.root, at.Filename)
 			refused[place{filepath.ToSlash(name), at.Line}] = true

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,10 +105,7 @@ func (r result) id() string { return r.Package + " " + r.Test }
 
 // line is one line for a test that was skipped or not run, and its output below for one that failed.
 func (r result) line() string {
-	name := r.Test
-	if name == "" {
-		name = "(all of its tests)"
-	}
+	name := cmp.Or(r.Test, "(all of its tests)")
 	switch r.Result {
 	case resultSkipped:
 		return fmt.Sprintf("  %s %s: %s\n", r.Package, name, strings.Join(strings.Fields(r.Text), " "))

@@ -2,7 +2,8 @@ package check
 
 import (
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -113,12 +114,7 @@ func (c *checker) immortals() {
 		return
 	}
 	end := c.h.Events[len(c.h.Events)-1].Time
-	var ids []int64
-	for id := range c.m.ephemerals {
-		ids = append(ids, id)
-	}
-	sort.Slice(ids, func(i, j int) bool { return ids[i] < ids[j] })
-	for _, id := range ids {
+	for _, id := range slices.Sorted(maps.Keys(c.m.ephemerals)) {
 		s, n := c.sessions[id], c.m.ephemerals[id][0]
 		if s == nil || n.seenAlive <= 0 {
 			continue
@@ -183,7 +179,7 @@ func (c *checker) checkDumps() {
 				missing = append(missing, path)
 			}
 		}
-		sort.Strings(missing)
+		slices.Sort(missing)
 		for _, path := range missing {
 			c.violate(Durability, fmt.Sprintf("server %d doesn't hold %s, which exists at zxid %#x", id, path, d.zxid), d.event)
 		}

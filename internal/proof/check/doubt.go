@@ -1,6 +1,11 @@
 package check
 
-import "github.com/zooid-project/zooid/jute"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/zooid-project/zooid/jute"
+)
 
 // If the model rests on a guess, a mismatch proves nothing. This file finds the nodes for which it does. With the
 // servers' logs, nothing in this file applies.
@@ -8,12 +13,9 @@ import "github.com/zooid-project/zooid/jute"
 // guessing reports whether, at zxid and at the time of the event being checked, any part of the model may differ from
 // the servers' state: some unanswered change is open, or was placed by a guess.
 func (c *checker) guessing(zxid int64) bool {
-	for _, b := range c.unanswered {
-		if (!b.placed || b.guessed) && b.after < zxid && (b.o != nil || c.now >= b.deadline()) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.unanswered, func(b *unanswered) bool {
+		return (!b.placed || b.guessed) && b.after < zxid && (b.o != nil || c.now >= b.deadline())
+	})
 }
 
 // closed returns the zxid from which on b can't have happened any more, 0 if none is known.
@@ -47,9 +49,7 @@ func (c *checker) undecide(nodes []*node, zxid int64) bool {
 	for _, n := range nodes {
 		if n.path != "/" && !n.opaque {
 			n.opaque, n.lost = true, true
-			if n.watchersLostFrom == 0 {
-				n.watchersLostFrom = zxid
-			}
+			n.watchersLostFrom = cmp.Or(n.watchersLostFrom, zxid)
 		}
 	}
 	return true

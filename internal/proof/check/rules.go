@@ -3,7 +3,7 @@ package check
 import (
 	"fmt"
 	"io"
-	"sort"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,7 +87,7 @@ func (s *Staleness) fill(samples []int64, reads int) {
 	if len(samples) == 0 {
 		return
 	}
-	sort.Slice(samples, func(i, j int) bool { return samples[i] < samples[j] })
+	slices.Sort(samples)
 	at := func(q float64) int64 {
 		fresh := reads - len(samples)
 		if i := int(q*float64(reads)) - fresh; i >= 0 {
@@ -103,16 +103,12 @@ func (r *Report) OK() bool { return len(r.Violations) == 0 }
 
 // Rules returns the violated rules, sorted and without duplicates.
 func (r *Report) Rules() []Rule {
-	seen := map[Rule]bool{}
 	var names []Rule
 	for _, v := range r.Violations {
-		if !seen[v.Rule] {
-			seen[v.Rule] = true
-			names = append(names, v.Rule)
-		}
+		names = append(names, v.Rule)
 	}
-	sort.Slice(names, func(i, j int) bool { return names[i] < names[j] })
-	return names
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Print writes the report for people. h must be the history that was checked.

@@ -125,12 +125,7 @@ func (c *checker) fireTable(f *fired, list *[]watcher, told []*conn, zxid int64,
 }
 
 func (c *checker) expect(k *conn, f *fired, told []*conn, zxid int64, loose, stays bool) []*conn {
-	for _, t := range told {
-		if t == k {
-			return told
-		}
-	}
-	if k.gone {
+	if slices.Contains(told, k) || k.gone {
 		return told
 	}
 	denied := !c.opt.EventsUnfiltered && !acls.Permits(f.acl, jute.PermRead, k.ids)

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/zooid-project/zooid/internal/proof/history"
@@ -128,10 +129,7 @@ type checker struct {
 }
 
 func (c *checker) violate(rule Rule, reason string, events ...int) {
-	limit := c.opt.ViolationsMax
-	if limit == 0 {
-		limit = 100
-	}
+	limit := cmp.Or(c.opt.ViolationsMax, 100)
 	if len(c.rep.Violations) >= limit {
 		c.rep.Dropped++
 		return
@@ -384,9 +382,7 @@ func (c *checker) packet(k *conn, e *history.Event, i int) {
 	if s.endZxid != 0 && s.endEvent < i && e.Kind == history.KindReply {
 		c.violate(S2, fmt.Sprintf("session %#x was answered after its end", s.id), i, s.endEvent)
 	}
-	if k.firstSeen == 0 {
-		k.firstSeen = e.Zxid
-	}
+	k.firstSeen = cmp.Or(k.firstSeen, e.Zxid)
 	k.max = max(k.max, e.Zxid)
 	s.max = max(s.max, e.Zxid)
 	c.highest = max(c.highest, e.Zxid)
@@ -409,9 +405,7 @@ func (c *checker) acknowledged(k *conn, o *op, e *history.Event, i int) {
 	}
 	s.lastWrite = max(s.lastWrite, e.Zxid)
 	c.acked = max(c.acked, e.Zxid)
-	if k.firstWrite == 0 {
-		k.firstWrite = e.Zxid
-	}
+	k.firstWrite = cmp.Or(k.firstWrite, e.Zxid)
 	if newest := s.conns[len(s.conns)-1]; newest != k && newest.firstSeen != 0 && e.Zxid > newest.firstSeen {
 		c.violate(S6,
 			fmt.Sprintf("a write of connection %d was applied at zxid %#x, after the session had moved to connection %d", k.id,

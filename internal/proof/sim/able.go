@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -174,9 +175,7 @@ func (g *ledger) leadsOn(l *life) {
 		l.spared = 0
 		return
 	}
-	if l.spared == 0 {
-		l.spared = w.now
-	}
+	l.spared = cmp.Or(l.spared, w.now)
 	if d := w.now - max(l.spared, l.pendingAt, w.excusedTo()); d > handOverPatience {
 		w.fail("A4: server %d has led for %d ms with a disk that hangs, with nothing else in the way", l.s.id, d/millisecond)
 	}

@@ -93,12 +93,7 @@ func (w *World) delayTo(a, b int) int64 {
 
 // doubled reports whether a message arrives twice.
 func (w *World) doubled() bool {
-	for _, percent := range w.double {
-		if percent > 0 && chance(w.netDice, percent) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.double, func(percent int) bool { return percent > 0 && chance(w.netDice, percent) })
 }
 
 // lossMax bounds the percentage of packets lost.

@@ -407,12 +407,8 @@ const driftMax = 500
 
 // wrongClocks reports whether the rates of the servers' clocks differ from the World's.
 func (p *Plan) wrongClocks() bool {
-	for _, rate := range p.Drift {
-		if rate != 1 {
-			return true
-		}
-	}
-	return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == Clock })
+	return slices.ContainsFunc(p.Drift, func(rate float64) bool { return rate != 1 }) ||
+		slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == Clock })
 }
 
 // jumps reports whether a clock jumps.

@@ -9,6 +9,7 @@ package traffic
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/sha1"
 	"encoding/base64"
 	"errors"
@@ -89,9 +90,7 @@ func (c *Call) Wait() jute.Code {
 
 // NewClient returns a client that hasn't connected yet. It tries addrs in turn.
 func NewClient(j *history.Journal, opt ClientOptions, addrs ...string) *Client {
-	if opt.Timeout == 0 {
-		opt.Timeout = 10 * time.Second
-	}
+	opt.Timeout = cmp.Or(opt.Timeout, 10*time.Second)
 	c := &Client{journal: j, addrs: addrs, opt: opt}
 	c.room = sync.NewCond(&c.mu)
 	return c
@@ -292,9 +291,7 @@ func (c *Client) received(id int32, frame []byte) {
 	h.Decode(d)
 	body := frame[jute.ReplyHeaderSize:]
 	c.mu.Lock()
-	if h.Zxid > c.zxid {
-		c.zxid = h.Zxid
-	}
+	c.zxid = max(c.zxid, h.Zxid)
 	if h.Xid == jute.XidNotification {
 		c.journal.Record(history.Event{Kind: history.KindNotification, Conn: id, Zxid: h.Zxid, Body: body})
 		var w jute.WatcherEvent

@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -53,12 +54,8 @@ var digests = [...]string{"anna:1", "bert:2", "", "cleo:3"}
 
 // Run runs the load. It returns an error only if the load couldn't be run; check.Check reports the servers' errors.
 func (l *Load) Run() error {
-	if l.Duration == 0 {
-		l.Duration = time.Minute
-	}
-	if l.Outstanding == 0 {
-		l.Outstanding = 8
-	}
+	l.Duration = cmp.Or(l.Duration, time.Minute)
+	l.Outstanding = cmp.Or(l.Outstanding, 8)
 	l.deadline = time.Now().Add(l.Duration)
 	clients := make([]*Client, l.Clients)
 	for i := range clients {
@@ -71,11 +68,7 @@ func (l *Load) Run() error {
 	each := func(do func(i int, c *Client) error) error {
 		var wg sync.WaitGroup
 		for i, c := range clients {
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
-				errs[i] = errors.Join(errs[i], do(i, c))
-			}()
+			wg.Go(func() { errs[i] = errors.Join(errs[i], do(i, c)) })
 		}
 		wg.Wait()
 		return errors.Join(errs...)

@@ -75,10 +75,7 @@ func (g *Mix) Value() []byte {
 
 // path draws a path one, two or, rarely, three levels below the root.
 func (g *Mix) path() string {
-	wide := g.Wide
-	if wide == 0 {
-		wide = 6
-	}
+	wide := cmp.Or(g.Wide, 6)
 	p := g.Root + "/" + string(rune('a'+g.Rand.IntN(wide)))
 	for depth := 0; depth < 2 && g.Rand.IntN(3) == 0; depth++ {
 		p += "/" + string(rune('a'+g.Rand.IntN(wide)))

@@ -1,9 +1,11 @@
 package traffic
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,9 +44,7 @@ type Recipes struct {
 // Run runs the recipes. It returns an error that names every violated invariant, or says why the recipes couldn't be
 // run.
 func (r *Recipes) Run() error {
-	if r.Duration == 0 {
-		r.Duration = time.Minute
-	}
+	r.Duration = cmp.Or(r.Duration, time.Minute)
 	r.deadline = time.Now().Add(r.Duration)
 	r.put, r.taken, r.maybe = map[string]int{}, map[string]int{}, map[string]bool{}
 	first := r.actor(0)
@@ -57,11 +57,7 @@ func (r *Recipes) Run() error {
 	errs := make([]error, r.Clients)
 	var wg sync.WaitGroup
 	for i := range errs {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			errs[i] = r.drive(r.actor(i + 1))
-		}()
+		wg.Go(func() { errs[i] = r.drive(r.actor(i + 1)) })
 	}
 	wg.Wait()
 	r.deadline = time.Now().Add(min(r.Duration, restTime))
@@ -293,7 +289,7 @@ func (a *actor) dequeue() error {
 		return err
 	}
 	names := jute.NewDecoder(call.Body).Strings()
-	sort.Strings(names)
+	slices.Sort(names)
 	for _, name := range names {
 		w.Path = dir + "/" + name
 		if call, err = a.do(jute.OpGetData, w.Append(nil)); err != nil {
@@ -380,13 +376,8 @@ func (r *Recipes) verify(a *actor) error {
 }
 
 func (r *Recipes) verifyQueue(left map[string]bool) error {
-	items := make([]string, 0, len(r.put))
-	for item := range r.put {
-		items = append(items, item)
-	}
-	sort.Strings(items)
 	var errs []error
-	for _, item := range items {
+	for _, item := range slices.Sorted(maps.Keys(r.put)) {
 		switch {
 		case r.taken[item] > 1:
 			errs = append(errs, fmt.Errorf("item %s was taken %d times", item, r.taken[item]))
@@ -406,7 +397,7 @@ func (r *Recipes) verifyTokens() error {
 	for i := 0; i+1 < len(r.tokens); i += 2 {
 		list = append(list, passage{r.tokens[i], r.tokens[i+1]})
 	}
-	sort.Slice(list, func(i, j int) bool { return list[i].at < list[j].at })
+	slices.SortFunc(list, func(a, b passage) int { return cmp.Compare(a.at, b.at) })
 	for i := 1; i < len(list); i++ {
 		if list[i].token <= list[i-1].token {
 			return fmt.Errorf("the guard was passed with token %#x and then with %#x: two held the lock", list[i-1].token,

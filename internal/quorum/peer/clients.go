@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"net"
 	"strconv"
 	"strings"
@@ -34,9 +35,7 @@ func readClientAddresses(payload []byte, addr string) (a ClientAddresses) {
 		if err != nil || bad != nil || n == 0 || strings.ContainsFunc(host, notInHost) {
 			continue
 		}
-		if host == "" {
-			host = here
-		}
+		host = cmp.Or(host, here)
 		*at = net.JoinHostPort(host, port)
 	}
 	return a

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -49,8 +50,7 @@ func (t *transport) watchDuplicateID(found func(error)) {
 				c.Close()
 				continue
 			}
-			var refused *refusedError
-			if errors.As(err, &refused) && strings.Contains(refused.reason, quorum.SameID) {
+			if refused, ok := errors.AsType[*refusedError](err); ok && strings.Contains(refused.reason, quorum.SameID) {
 				found(fmt.Errorf("%w: server %d answers at %s, and it is not this one: two servers have the same myid, or this one has a copy of the other's data directory; give this one an id of its own and an empty data directory",
 					ErrDuplicateID, t.id, addr))
 				return
@@ -112,10 +112,7 @@ func (t *transport) noteSameID(a arrival, reason string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	alive := r.addr
-	if alive == "" {
-		alive = strings.Join(r.addrs, ", ")
-	}
+	alive := cmp.Or(r.addr, strings.Join(r.addrs, ", "))
 	r.sameID = sameID{fmt.Sprintf("two servers have the id %d: the ensemble has the one at %s, and refuses one on %s",
 		r.id, alive, hostOf(a.Conn)), time.Now(), a.public}
 }

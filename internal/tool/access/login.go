@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -104,10 +105,7 @@ func (l *login) read() error {
 	if err != nil {
 		return err
 	}
-	name := l.section
-	if name == "" {
-		name = sectionDefault
-	}
+	name := cmp.Or(l.section, sectionDefault)
 	i := slices.IndexFunc(sections, func(s sasl.Section) bool { return s.Name == name })
 	if i < 0 && l.section == "" {
 		return nil

@@ -84,8 +84,7 @@ func (a *Access) Settle() error {
 		}
 	}
 	if err := a.apply(profile, func(s *setting) string {
-		return fmt.Sprintf("%s: %s.%s", file, a.Profile,
-			s.name)
+		return fmt.Sprintf("%s: %s.%s", file, a.Profile, s.name)
 	}); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -118,10 +119,7 @@ func (a *args) usagef(format string, v ...any) error {
 
 // noFlagError says that a command doesn't have the flag in word.
 func (a *args) noFlagError(word string) error {
-	hint := flagsElsewhere[a.cmd.name+" "+word]
-	if hint == "" {
-		hint = a.cmd.name + " has the flags " + a.cmd.flagNames()
-	}
+	hint := cmp.Or(flagsElsewhere[a.cmd.name+" "+word], a.cmd.name+" has the flags "+a.cmd.flagNames())
 	return &usageError{a.cmd, a.cmd.name + " has no flag " + word, hint + "; help " + a.cmd.name + " tells more"}
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -125,10 +126,7 @@ func (s *shell) completePath(ctx context.Context, word string) (paths []string) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, completionPatience)
 	defer cancel()
-	above := word[:strings.LastIndexByte(word, '/')]
-	if above == "" {
-		above = "/"
-	}
+	above := cmp.Or(word[:strings.LastIndexByte(word, '/')], "/")
 	paths = childPaths(ctx, c, above, word)
 	if len(paths) == 1 && paths[0] == word {
 		if below := childPaths(ctx, c, word, word+"/"); below != nil {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -160,9 +161,7 @@ func (s *shell) exist(ctx context.Context, places ...*place) error {
 
 func (s *shell) printDifference(d difference) {
 	v := differenceJSON{Path: d.path}
-	if v.Path == "" {
-		v.Path = "/"
-	}
+	v.Path = cmp.Or(v.Path, "/")
 	mark, c := "!", screen.Yellow
 	switch {
 	case d.to == nil:

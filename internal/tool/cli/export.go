@@ -133,10 +133,7 @@ func format(a *args, file string) (name string, zipped bool, err error) {
 		base = strings.TrimSuffix(file, ".tgz") + ".tar"
 	}
 	zipped = base != file
-	name = a.flags["format"]
-	if name == "" {
-		name = strings.TrimPrefix(filepath.Ext(base), ".")
-	}
+	name = cmp.Or(a.flags["format"], strings.TrimPrefix(filepath.Ext(base), "."))
 	switch name {
 	case "yml":
 		name = "yaml"

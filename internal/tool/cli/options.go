@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -144,9 +145,7 @@ func parseOptions(arguments []string) (opt *options, words []string, err error) 
 	if err := opt.access.Check(); err != nil {
 		return nil, nil, err
 	}
-	if opt.access.Server == "" {
-		opt.access.Server = serverDefault
-	}
+	opt.access.Server = cmp.Or(opt.access.Server, serverDefault)
 	return opt, words, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -48,12 +49,9 @@ func (s *shell) await(ctx context.Context, c *zk.Client, host string) error {
 
 // hopeless reports whether the TLS handshake has failed permanently with every server.
 func hopeless(waited *zk.WaitError, servers []string) bool {
-	for _, server := range servers {
-		if failure := waited.Failures[server]; failure == nil || !permanent(failure) {
-			return false
-		}
-	}
-	return len(servers) > 0
+	return len(servers) > 0 && !slices.ContainsFunc(servers, func(server string) bool {
+		return waited.Failures[server] == nil || !permanent(waited.Failures[server])
+	})
 }
 
 // permanent reports whether a failed handshake would fail again: one side refuses the other's
@@ -61,12 +59,7 @@ func hopeless(waited *zk.WaitError, servers []string) bool {
 // all must have failed like that.
 func permanent(err error) bool {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, one := range joined.Unwrap() {
-			if !permanent(one) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(joined.Unwrap(), func(one error) bool { return !permanent(one) })
 	}
 	if is[*tls.CertificateVerificationError](err) || is[x509.UnknownAuthorityError](err) ||
 		is[x509.CertificateInvalidError](err) || is[tls.RecordHeaderError](err) {

@@ -75,8 +75,7 @@ func (e *examination) store(prefix string, t *config.TLS, hosts []string) {
 		name := leaf.Subject.String()
 		switch left := leaf.NotAfter.Sub(now); {
 		case left <= 0:
-			e.fault(renew, "%s: the certificate of %s expired on %s", t.Keys.Location, name,
-				leaf.NotAfter.Format(time.DateOnly))
+			e.fault(renew, "%s: the certificate of %s expired on %s", t.Keys.Location, name, leaf.NotAfter.Format(time.DateOnly))
 		case now.Before(leaf.NotBefore):
 			e.fault("correct the clock, or wait", "%s: the certificate of %s isn't valid before %s", t.Keys.Location, name,
 				leaf.NotBefore.Format(time.RFC3339))

@@ -82,8 +82,7 @@ func (e *examination) beginnings() {
 		}
 		a := e.told[id]
 		if waits := a.mntr["zk_zooid_waits_for"]; waits != "" {
-			e.fault(do, "%s belongs to no ensemble yet, and waits: %.2000s", who,
-				terminal.OneLine(waits))
+			e.fault(do, "%s belongs to no ensemble yet, and waits: %.2000s", who, terminal.OneLine(waits))
 		}
 		if a.standalone() {
 			has := ""

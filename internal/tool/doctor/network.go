@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -188,13 +189,7 @@ func (e *examination) askOne(by *access.Access, addr string) (a answers) {
 }
 
 // asked returns the ids of the servers that were asked, sorted.
-func (e *examination) asked() (ids []int64) {
-	for id := range e.told {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
-}
+func (e *examination) asked() []int64 { return slices.Sorted(maps.Keys(e.told)) }
 
 // versions reports servers of different versions and, while this server runs, members that don't answer.
 func (e *examination) versions() {

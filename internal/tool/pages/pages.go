@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/zooid-project/zooid/docs"
@@ -154,12 +155,7 @@ func (p *page) find(words []string) string {
 func hasAll(title string, words []string) bool {
 	title = strings.ToLower(title)
 	title += " " + strings.ReplaceAll(title, " ", "")
-	for _, w := range words {
-		if !strings.Contains(title, strings.ToLower(w)) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(title, strings.ToLower(w)) })
 }
 
 // list prints the pages with their sections.

@@ -206,8 +206,7 @@ func (o *Options) join(e *ensemble, id int) (s server, all []server, err error) 
 		all = append(all, server{id: int(m.ID), line: fmt.Sprintf("server.%d=%s", m.ID, m)})
 	}
 	if len(all) >= ServersMax {
-		return s, nil, fmt.Errorf("add server %d: the ensemble has %d already, and the limit is %d", id, len(all),
-			ServersMax)
+		return s, nil, fmt.Errorf("add server %d: the ensemble has %d already, and the limit is %d", id, len(all), ServersMax)
 	}
 	return s, append(all, s), nil
 }

@@ -305,8 +305,7 @@ func EnvironmentFile(text string, env map[string]string) error {
 		}
 		name, value, ok := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, "export ")), "=")
 		if !ok || name == "" || strings.ContainsAny(name, " \t$`\"'(){};") {
-			return fmt.Errorf("line %d needs a shell, and there is none; write NAME=value, or set the container's variable",
-				n)
+			return fmt.Errorf("line %d needs a shell, and there is none; write NAME=value, or set the container's variable", n)
 		}
 		switch quoted := len(value) > 1 && value[0] == value[len(value)-1]; {
 		case quoted && value[0] == '\'':

@@ -506,8 +506,7 @@ func whitelistHints(rows []*serverRow) (hints []string) {
 
 // withoutAddress removes the address from an error, since it is printed next to the error.
 func withoutAddress(err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err
 	}
 	return err

@@ -2,6 +2,7 @@ package txnlog
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -76,10 +77,7 @@ func (p *printer) transaction(t *transaction) {
 	}
 	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
-	zxid := t.Zxid
-	if zxid == "" {
-		zxid = "-"
-	}
+	zxid := cmp.Or(t.Zxid, "-")
 	add("%s  %s", zxid, t.Time)
 	if t.Session != "" {
 		add("session %s", t.Session)

@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
@@ -67,10 +68,7 @@ type client struct {
 
 // connect opens a connection to a server and a session, and proves the client's identity.
 func connect(at place, who identity) (*client, error) {
-	from := who.from
-	if from == "" {
-		from = loopback
-	}
+	from := cmp.Or(who.from, loopback)
 	dialer := net.Dialer{Timeout: patience, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	addr := at.plain
 	if who.tls {

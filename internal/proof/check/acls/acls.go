@@ -5,6 +5,7 @@ package acls
 import (
 	"bytes"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/zooid-project/zooid/jute"
@@ -89,12 +90,9 @@ func Fix(acl []jute.ACL, ids []jute.ID) ([]jute.ACL, jute.Code) {
 	}
 	var fixed []jute.ACL
 	add := func(a jute.ACL) {
-		for _, f := range fixed {
-			if f == a {
-				return
-			}
+		if !slices.Contains(fixed, a) {
+			fixed = append(fixed, a)
 		}
-		fixed = append(fixed, a)
 	}
 	for _, a := range acl {
 		switch a.ID.Scheme {

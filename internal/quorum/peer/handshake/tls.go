@@ -113,8 +113,7 @@ func Explained(err error) error {
 // Bare returns err without the addresses of the connection. The message around it has them already. Besides, they would
 // make the text different at each attempt.
 func Bare(err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op != "remote error" {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op != "remote error" {
 		return fmt.Errorf("%s: %w", op.Op, op.Err)
 	}
 	return err
@@ -145,8 +144,7 @@ func (s *Secure) Accepted(ctx context.Context, c net.Conn) (conn net.Conn, plain
 
 // explainedRefusal is Explained for the accepting side.
 func explainedRefusal(err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "remote error" {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" {
 		return fmt.Errorf("the peer doesn't accept this server's certificate (%w): see ssl.quorum.keyStore here and ssl.quorum.trustStore there",
 			op.Err)
 	}

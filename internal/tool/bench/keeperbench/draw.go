@@ -3,6 +3,7 @@ package keeperbench
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 
@@ -93,9 +94,7 @@ func resolvePaths(c *wire.Conn, m mixture) (Paths, error) {
 			if err != nil {
 				return nil, err
 			}
-			for k, v := range inner {
-				paths[k] = v
-			}
+			maps.Copy(paths, inner)
 			continue
 		}
 		list := append([]string(nil), r.paths.fixed...)

@@ -2,6 +2,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -89,9 +90,7 @@ const tmpfsMagic = 0x01021994
 
 // fileSystem returns the kind of dir's file system, as far as it affects figures.
 func fileSystem(dir string) string {
-	if dir == "" {
-		dir = os.TempDir()
-	}
+	dir = cmp.Or(dir, os.TempDir())
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
 		return ""
