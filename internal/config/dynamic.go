@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -163,46 +164,37 @@ func escapeValue(s string) string {
 // fileMode lets others read a configuration; a zoo.cfg with secrets keeps its own mode, see writeFile.
 const fileMode fs.FileMode = 0o644
 
-// writeFile replaces a file as a whole: new content next to it, synced, renamed over it, directory synced. An existing
-// file's mode is kept; a backup gets the mode of the file it copies.
-func writeFile(path string, content []byte) (err error) {
+// writeFile replaces a file as a whole. An existing file's mode is kept; a backup gets the mode of the file it copies.
+func writeFile(path string, content []byte) error {
 	mode := fileMode
 	for _, like := range []string{path, strings.TrimSuffix(path, ".bak")} {
-		if st, statErr := os.Stat(like); statErr == nil {
+		if st, err := os.Stat(like); err == nil {
 			mode = st.Mode().Perm()
 			break
 		}
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp*")
-	if err != nil {
+	if err := ReplaceFile(path, content, mode); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-			err = fmt.Errorf("write %s: %w", path, err)
-		}
-	}()
-	if _, err = f.Write(content); err != nil {
-		return err
-	}
-	if err = f.Chmod(mode); err != nil {
-		return err
-	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
+	return nil
+}
+
+// ReplaceFile durably replaces a file as a whole: new content next to it, synced, renamed over it, directory synced.
+func ReplaceFile(path string, content []byte, mode fs.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp*")
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
-	return dir.Sync()
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	d, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }

@@ -280,7 +280,7 @@ func TestIssuedAtOnce(t *testing.T) {
 	if err != nil || succeeded != apps || len(list) != 4+apps || len(serials) != len(list) {
 		t.Errorf("%d succeeded; %d are listed with %d serial numbers, %v", succeeded, len(list), len(serials), err)
 	}
-	if left, _ := filepath.Glob(filepath.Join(literal(dir), "ca", "*.new*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(literal(dir), "ca", "*.tmp*")); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
 }

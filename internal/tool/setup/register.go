@@ -285,23 +285,7 @@ func replaceFile(file string, text []byte) error {
 	if len(text) > registerBytesMax {
 		return fmt.Errorf("write %s: it would have more than %d bytes; change the issuer", file, registerBytesMax)
 	}
-	dir := filepath.Dir(file)
-	f, err := os.CreateTemp(dir, filepath.Base(file)+".new")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err := errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	if err := os.Rename(f.Name(), file); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return config.ReplaceFile(file, text, 0o644)
 }
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
