@@ -78,7 +78,7 @@ func TestAcceptPauses(t *testing.T) {
 		f := &failing{}
 		tr.acceptAll(t.Context(), f, func(net.Conn) {})
 		for i := range f.calls[1:] {
-			want := min(acceptPauseMin<<i, acceptPauseMax)
+			want := min(5*time.Millisecond<<i, time.Second)
 			if got := f.calls[i+1].Sub(f.calls[i]); got != want {
 				t.Errorf("after %d failures it waits for %v, want %v", i+1, got, want)
 			}

@@ -119,28 +119,15 @@ func (t *transport) listen(l net.Listener) {
 	})
 }
 
-// acceptAll hands the connections that l accepts to serve, each on a goroutine of its
-// own, until l is closed or ctx ends and an Accept fails.
+// acceptAll hands the connections that l accepts to serve, each on a goroutine of its own, until l is closed or ctx
+// ends and an Accept fails.
 func (t *transport) acceptAll(ctx context.Context, l net.Listener, serve func(net.Conn)) {
-	pause := acceptPauseMin
-	for {
-		c, err := l.Accept()
-		if errors.Is(err, net.ErrClosed) || err != nil && ctx.Err() != nil {
-			return
+	failed := func(err error) {
+		if t.logRate.Due("accept", time.Now()) {
+			t.log.Error("a peer's connection can't be accepted; if this continues, raise the limit of open files", "err", err)
 		}
-		if err != nil {
-			// Most likely there are no descriptors left; some must be closed first.
-			if t.logRate.Due("accept", time.Now()) {
-				t.log.Error("a peer's connection can't be accepted; if this continues, raise the limit of open files", "err", err)
-			}
-			select {
-			case <-time.After(pause):
-			case <-ctx.Done():
-			}
-			pause = min(2*pause, acceptPauseMax)
-			continue
-		}
-		pause = acceptPauseMin
+	}
+	for c := range socket.Accepted(l, ctx.Done(), failed) {
 		if old := t.gate.enter(c); old != nil && t.logRate.Due("gate"+hostOf(old), time.Now()) {
 			t.log.Warn("too many connections to the peer port have not authenticated; the oldest is closed",
 				"from", old.RemoteAddr().String())
@@ -152,12 +139,6 @@ func (t *transport) acceptAll(ctx context.Context, l net.Listener, serve func(ne
 		})
 	}
 }
-
-// Pauses after a failed Accept, which would fail again at once.
-const (
-	acceptPauseMin = 5 * time.Millisecond
-	acceptPauseMax = time.Second
-)
 
 // setPeer adds a peer or sets its addresses. It ignores this server itself, and an empty addrs.
 func (t *transport) setPeer(id uint64, addrs []string) {
