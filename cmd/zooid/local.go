@@ -18,6 +18,7 @@ import (
 	"github.com/zooid-project/zooid/internal/keystore"
 	"github.com/zooid-project/zooid/internal/tool/cli"
 	"github.com/zooid-project/zooid/internal/tool/terminal"
+	"github.com/zooid-project/zooid/internal/tool/top"
 	"github.com/zooid-project/zooid/internal/wordclient"
 )
 
@@ -147,13 +148,7 @@ func (s *localServer) askAdmin(ctx context.Context, method, path, authorization 
 	if authorization != "" {
 		req.Header.Set("Authorization", authorization)
 	}
-	res, err := (&http.Client{Transport: transport}).Do(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer res.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, answerBytesMax))
-	return res.StatusCode, answer, err
+	return top.AnswerTo(req, transport)
 }
 
 // dialTLS connects to the admin server with reach's certificates, or the server's own where reach names none.

@@ -92,8 +92,8 @@ func quantity(n, base float64, unit string) string {
 	return text
 }
 
-// answerTo returns the status and the body of the answer to a request, at most answerBytesMax bytes.
-func answerTo(req *http.Request, by http.RoundTripper) (int, []byte, error) {
+// AnswerTo returns the status and the body of the answer to a request, at most answerBytesMax bytes.
+func AnswerTo(req *http.Request, by http.RoundTripper) (int, []byte, error) {
 	res, err := (&http.Client{Transport: by}).Do(req)
 	if err != nil {
 		return 0, nil, err

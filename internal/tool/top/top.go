@@ -148,6 +148,6 @@ func AdminAt(at string, dial func(ctx context.Context, server string) (net.Conn,
 		if err != nil {
 			return 0, nil, err
 		}
-		return answerTo(req, transport)
+		return AnswerTo(req, transport)
 	}, nil
 }
