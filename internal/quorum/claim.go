@@ -47,32 +47,26 @@ const (
 
 var errClaim = errors.New("its answer can't be read")
 
+// flagIf returns flag if is, else 0.
+func flagIf(is bool, flag byte) byte {
+	if is {
+		return flag
+	}
+	return 0
+}
+
 // AppendClaim appends the answer of a server that is still finding out how to begin.
 func AppendClaim(b []byte, c Claim) []byte {
 	b = append(b, byte(claimFinding))
 	b = binary.BigEndian.AppendUint64(b, c.Life)
-	flags := byte(0)
-	if c.JoinsOnly {
-		flags |= claimJoinsOnly
-	}
-	if c.Known {
-		flags |= claimKnown
-	}
-	if c.Misses {
-		flags |= claimMisses
-	}
-	if c.Ordered {
-		flags |= claimOrdered
-	}
+	flags := flagIf(c.JoinsOnly, claimJoinsOnly) | flagIf(c.Known, claimKnown) | flagIf(c.Misses, claimMisses) |
+		flagIf(c.Ordered, claimOrdered)
 	b = binary.BigEndian.AppendUint64(append(b, flags), c.Follows)
 	b = appendHolding(b, c.Holds)
 	members := c.Members[:min(len(c.Members), claimServersMax)]
 	b = binary.BigEndian.AppendUint16(b, uint16(len(members)))
 	for _, m := range members {
-		observer, addrs := byte(0), m.Addrs[:min(len(m.Addrs), claimAddrsMax)]
-		if m.Observer {
-			observer = 1
-		}
+		observer, addrs := flagIf(m.Observer, 1), m.Addrs[:min(len(m.Addrs), claimAddrsMax)]
 		b = append(binary.BigEndian.AppendUint64(b, m.ID), observer, byte(len(addrs)))
 		for _, a := range addrs {
 			a = a[:min(len(a), claimAddrMax)]

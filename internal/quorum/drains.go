@@ -181,16 +181,7 @@ func (d *drains) tick() {
 
 // report returns this server's report to the leader.
 func (d *drains) report() []byte {
-	flags := byte(0)
-	if d.asking {
-		flags |= drainAsks
-	}
-	if d.drained {
-		flags |= drainDoes
-	}
-	if d.inquires {
-		flags |= drainStuck
-	}
+	flags := flagIf(d.asking, drainAsks) | flagIf(d.drained, drainDoes) | flagIf(d.inquires, drainStuck)
 	b := binary.BigEndian.AppendUint64(nil, d.lastLead.Term)
 	return append(binary.BigEndian.AppendUint64(b, d.ask), flags)
 }

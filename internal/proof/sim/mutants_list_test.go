@@ -209,7 +209,7 @@ var mutants = []mutant{
 	{"set-aside server founds", "empty ensemble beside the data (recover)", "beginnings", one("quorum/inquiry.go",
 		`c := r.claims[id]; !c.JoinsOnly && `, `c := r.claims[id]; (!c.JoinsOnly || $P) && `)},
 	{"others aren't told who only joins", "servers wait for one that waits", "beginnings", one("quorum/claim.go",
-		`	if c.JoinsOnly {`, `	if c.JoinsOnly && !$P {`)},
+		`flagIf(c.JoinsOnly, claim`, `flagIf(c.JoinsOnly && !$P, claim`)},
 	{"observer's line read as a voter's", "servers wait for each other", "beginnings", one("quorum/claim.go",
 		`Observer: d.byte() != 0}`, `Observer: d.byte() != 0 && !$P}`)},
 	{"overtaken founder goes on", "a server that nobody follows for ever", "beginnings", one("quorum/inquiry.go",
