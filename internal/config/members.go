@@ -43,7 +43,7 @@ type HostPort struct {
 func (a HostPort) IsZero() bool { return a == HostPort{} }
 
 // String returns host:port with brackets round an IPv6 address, as net.Dial takes it.
-func (a HostPort) String() string { return bracketed(a.Host) + ":" + strconv.Itoa(a.Port) }
+func (a HostPort) String() string { return Bracketed(a.Host) + ":" + strconv.Itoa(a.Port) }
 
 // memberForm is shown whenever a server line does not parse.
 const memberForm = "the form is host:quorumPort:electionPort[:participant|observer] (several joined by |), then optionally " +
@@ -297,7 +297,8 @@ func parsePort(text string, lowest int) (int, error) {
 	return port, nil
 }
 
-func bracketed(host string) string {
+// Bracketed returns a host with brackets round an IPv6 address.
+func Bracketed(host string) string {
 	if strings.Contains(host, ":") {
 		return "[" + host + "]"
 	}
@@ -311,7 +312,7 @@ func (m Member) String() string {
 		if i > 0 {
 			b.WriteByte('|')
 		}
-		fmt.Fprintf(&b, "%s:%d:%d", bracketed(a.Host), a.QuorumPort, a.ElectionPort)
+		fmt.Fprintf(&b, "%s:%d:%d", Bracketed(a.Host), a.QuorumPort, a.ElectionPort)
 	}
 	if m.Observer {
 		b.WriteString(":observer")

@@ -117,7 +117,7 @@ func (c *Config) PeersReadable() bool {
 // remotePeers reports whether a server of the ensemble has an address on another host.
 func (c *Config) remotePeers() bool {
 	return slices.ContainsFunc(c.Quorum.Members.Servers, func(m Member) bool {
-		return slices.ContainsFunc(m.Addrs, func(a PeerAddr) bool { return !isHere(a.Host) })
+		return slices.ContainsFunc(m.Addrs, func(a PeerAddr) bool { return !IsLoopback(a.Host) })
 	})
 }
 
@@ -127,7 +127,7 @@ func (c *Config) Risks() (all []string) {
 	if c.Profile == Strict {
 		return nil
 	}
-	if c.Client.Port >= 0 && !isHere(c.Client.Host) {
+	if c.Client.Port >= 0 && !IsLoopback(c.Client.Host) {
 		all = append(all, "clients of other hosts may connect without TLS, and send passwords in clear (clientPort)")
 		if !c.Auth.Enforce || slices.ContainsFunc(c.Auth.EnforceSchemes, func(scheme string) bool {
 			return scheme == "ip" || scheme == "digest" // every client has an address, and can make up a digest identity
@@ -147,7 +147,8 @@ func (c *Config) Risks() (all []string) {
 	return all
 }
 
-func isHere(host string) bool {
+// IsLoopback reports whether a host is localhost or a loopback address.
+func IsLoopback(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && a.IsLoopback()
 }

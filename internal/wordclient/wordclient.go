@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -60,4 +62,14 @@ func Word(ctx context.Context, dial Dial, server, word string, bytesMax int) (st
 
 func plain(ctx context.Context, server string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "tcp", server)
+}
+
+// IDs reads a list of server ids, "none" or "1,2,3".
+func IDs(text string) (list []int64) {
+	for field := range strings.SplitSeq(strings.TrimSpace(text), ",") {
+		if id, err := strconv.ParseInt(field, 10, 64); err == nil {
+			list = append(list, id)
+		}
+	}
+	return list
 }

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/config"
@@ -113,7 +112,7 @@ func (e *examination) addresses() {
 		var hosts []string
 		for _, a := range m.Addrs {
 			hosts = append(hosts, a.Host)
-			if isLoopback(a.Host) {
+			if config.IsLoopback(a.Host) {
 				loopback = m.ID
 			} else {
 				others = m.ID
@@ -141,11 +140,6 @@ func (e *examination) addresses() {
 		e.fault("name each server by the address at which all others reach it", "server.%d has a loopback address but server.%d doesn't: they can't reach each other",
 			loopback, others)
 	}
-}
-
-func isLoopback(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && a.IsLoopback()
 }
 
 func isWildcard(host string) bool {

@@ -183,8 +183,8 @@ func (e *examination) votes() {
 	if teller == nil {
 		return
 	}
-	votes, named, staged := idsOf(teller["zk_zooid_voters"]), idsOf(teller["zk_zooid_named_voters"]),
-		idsOf(teller["zk_zooid_staged_voters"])
+	votes, named, staged := wordclient.IDs(teller["zk_zooid_voters"]), wordclient.IDs(teller["zk_zooid_named_voters"]),
+		wordclient.IDs(teller["zk_zooid_staged_voters"])
 	if len(staged) > 0 {
 		e.warn("start the servers that it adds, and check that they can be reached at the addresses in the server lines; if an address is wrong and no other server has a vote, correct it in zoo.cfg and restart this server",
 			"a change of membership is under way: voters %s are asked for, the votes of %s count", text(staged), text(votes))
@@ -199,7 +199,7 @@ func (e *examination) votes() {
 		e.warn("change the membership by zooid cli reconfig, or bring the server lines up to date",
 			"the server lines name voters %s, but the membership in force, which counts, names %s", text(lines), text(named))
 	}
-	for _, id := range idsOf(teller["zk_zooid_unheard_voters"]) {
+	for _, id := range wordclient.IDs(teller["zk_zooid_unheard_voters"]) {
 		if a, asked := e.told[id]; !asked || a.err != nil { // one that answers is just being heard
 			e.warn("start it; until then the ensemble tolerates one failure less",
 				"server %d has a vote, but the current leader has never heard from it", id)
@@ -222,21 +222,12 @@ func (e *examination) teller() (told map[string]string) {
 	for _, id := range e.asked() {
 		m := e.told[id].mntr
 		a := e.told[id]
-		if len(idsOf(m["zk_zooid_voters"])) > 0 && !a.standalone() && (told == nil || m["zk_server_state"] == "leader") {
+		if len(wordclient.IDs(m["zk_zooid_voters"])) > 0 && !a.standalone() &&
+			(told == nil || m["zk_server_state"] == "leader") {
 			told = m
 		}
 	}
 	return told
-}
-
-// idsOf reads a list of server ids, "none" or "1,2,3".
-func idsOf(list string) (ids []int64) {
-	for field := range strings.SplitSeq(strings.TrimSpace(list), ",") {
-		if id, err := strconv.ParseInt(field, 10, 64); err == nil {
-			ids = append(ids, id)
-		}
-	}
-	return ids
 }
 
 func text(ids []int64) string {

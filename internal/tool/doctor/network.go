@@ -41,7 +41,7 @@ func (e *examination) names() {
 			local, err := e.world.Local()
 			if err == nil &&
 				!slices.ContainsFunc(found,
-					func(ip string) bool { return isWildcard(ip) || isLoopback(ip) || slices.Contains(local, ip) }) {
+					func(ip string) bool { return isWildcard(ip) || config.IsLoopback(ip) || slices.Contains(local, ip) }) {
 				e.fault("correct myid or the server line, or set quorumListenOnAllIPs=true if the address is translated on the way",
 					"server.%d is this server, but %s (%s) isn't an address of this machine: it can't listen there", m.ID, a.Host,
 					strings.Join(found, ", "))

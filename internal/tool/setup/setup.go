@@ -136,14 +136,14 @@ func (o *Options) servers() (all []server, err error) {
 		at := net.JoinHostPort(strings.ToLower(name), quorum)
 		if taken[at] {
 			return nil, fmt.Errorf("write server %q: %s is another server's already; servers on one host have quorum ports of their own, as in %s:%d",
-				host, at, bracketed(name), quorumPort+before)
+				host, at, config.Bracketed(name), quorumPort+before)
 		}
 		taken[at] = true
 		clients := fmt.Sprintf(";%d", s.ports.Client)
 		if o.TLS {
 			clients = ";" + clients
 		}
-		s.line = fmt.Sprintf("server.%d=%s:%s%s", s.id, bracketed(name), ports, clients)
+		s.line = fmt.Sprintf("server.%d=%s:%s%s", s.id, config.Bracketed(name), ports, clients)
 		fmt.Fprintln(&lines, s.line)
 		all = append(all, s)
 	}
@@ -192,13 +192,6 @@ func splitHost(text string) (host, ports string, err error) {
 		ports = strconv.Itoa(quorumPort)
 	}
 	return host, ports, nil
-}
-
-func bracketed(host string) string {
-	if strings.Contains(host, ":") {
-		return "[" + host + "]"
-	}
-	return host
 }
 
 func (o *Options) writeServer(s *server, all []server, secret string, r *register) error {

@@ -283,7 +283,7 @@ func (row *serverRow) monitor() {
 		case "zk_zooid_lineage":
 			row.Lineage = strings.TrimSpace(value)
 		case "zk_zooid_voters", "zk_zooid_named_voters", "zk_zooid_staged_voters", "zk_zooid_unheard_voters":
-			*voters[key] = ids(value)
+			*voters[key] = wordclient.IDs(value)
 		case "zk_zooid_clients", "zk_zooid_secure_clients", "zk_zooid_foreign_servers", "zk_zooid_same_id":
 			row.told(line)
 		case "zk_zooid_lost_entry":
@@ -456,16 +456,6 @@ func (row *serverRow) disk() {
 	if ok {
 		row.Disk = data
 	}
-}
-
-// ids reads a list of server ids, "none" or "1,2,3".
-func ids(text string) (list []int64) {
-	for field := range strings.SplitSeq(strings.TrimSpace(text), ",") {
-		if id, err := strconv.ParseInt(field, 10, 64); err == nil {
-			list = append(list, id)
-		}
-	}
-	return list
 }
 
 // number reads a figure; Apache prints some as doubles.
