@@ -357,12 +357,7 @@ func snapshotsKept(s *config.Storage) int {
 }
 
 // bindRetries returns how often a port with an unknown host name is tried again; negative means forever.
-func bindRetries(q *config.Quorum) int {
-	if q.BindRetries == 0 {
-		return -1
-	}
-	return q.BindRetries
-}
+func bindRetries(q *config.Quorum) int { return cmp.Or(q.BindRetries, -1) }
 
 // memoryLimit returns the limit of the memory account, 0 for none.
 func memoryLimit(cfg *config.Config) int64 {

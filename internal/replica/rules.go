@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -186,9 +187,4 @@ func (l *levels) waitingRules(inForce auth.Rules) (waiting []string) {
 }
 
 // ruleName returns a rule's name in logs.
-func ruleName(rule string) string {
-	if rule == "" {
-		return "no rule"
-	}
-	return rule
-}
+func ruleName(rule string) string { return cmp.Or(rule, "no rule") }

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -159,11 +160,11 @@ func (s *ImageServer) asOfficial(env map[string]string) error {
 	if firstOf(known, env) != "" {
 		s.Image = "the official image"
 	}
-	s.DataDir, s.ID = valueOr(env["ZOO_DATA_DIR"], officialData), valueOr(env["ZOO_MY_ID"], "1")
+	s.DataDir, s.ID = cmp.Or(env["ZOO_DATA_DIR"], officialData), cmp.Or(env["ZOO_MY_ID"], "1")
 	var lines []string
 	lines = append(lines, "dataDir="+s.DataDir)
 	lines = append(lines, keysOf(official, env)...)
-	servers := strings.Fields(valueOr(env["ZOO_SERVERS"], "server.1=localhost:2888:3888;2181"))
+	servers := strings.Fields(cmp.Or(env["ZOO_SERVERS"], "server.1=localhost:2888:3888;2181"))
 	for _, server := range servers {
 		if !strings.HasPrefix(server, "server.") || !strings.Contains(server, "=") {
 			return fmt.Errorf("ZOO_SERVERS: %.60q isn't a server; write server.N=host:2888:3888;2181, with blanks between servers",
@@ -200,16 +201,16 @@ func (s *ImageServer) asBitnami(env map[string]string, read func(string) (string
 	if env["ALLOW_EMPTY_PASSWORD"] == "" && env["ALLOW_ANONYMOUS_LOGIN"] == "" {
 		return fmt.Errorf("clients could connect without logging in, which ALLOW_ANONYMOUS_LOGIN=yes must permit; set it, or mount a zoo.cfg at /conf/zoo.cfg")
 	}
-	port := valueOr(env["ZOO_PORT_NUMBER"], "2181")
-	s.DataDir, s.ID = bitnamiData, valueOr(env["ZOO_SERVER_ID"], "1")
+	port := cmp.Or(env["ZOO_PORT_NUMBER"], "2181")
+	s.DataDir, s.ID = bitnamiData, cmp.Or(env["ZOO_SERVER_ID"], "1")
 	lines := append([]string{"dataDir=" + s.DataDir, "electionPortBindRetry=0"}, keysOf(bitnami, env)...)
 	if yes(env["ZOO_ENABLE_PROMETHEUS_METRICS"]) == "true" {
 		lines = append(lines, "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
-			"metricsProvider.httpPort="+valueOr(env["ZOO_PROMETHEUS_METRICS_PORT_NUMBER"], "7000"))
+			"metricsProvider.httpPort="+cmp.Or(env["ZOO_PROMETHEUS_METRICS_PORT_NUMBER"], "7000"))
 	}
 	secure := yes(env["ZOO_TLS_CLIENT_ENABLE"]) == "true"
 	if secure {
-		lines = append(lines, "secureClientPort="+valueOr(env["ZOO_TLS_PORT_NUMBER"], "3181"))
+		lines = append(lines, "secureClientPort="+cmp.Or(env["ZOO_TLS_PORT_NUMBER"], "3181"))
 		lines = append(lines, stores(env, "ZOO_TLS_CLIENT_", "ssl.")...)
 	}
 	if yes(env["ZOO_TLS_QUORUM_ENABLE"]) == "true" {
@@ -253,7 +254,7 @@ func bitnamiServers(text, port string) (lines []string, err error) {
 
 // stores returns the keys of key and trust stores.
 func stores(env map[string]string, prefix, keys string) (lines []string) {
-	lines = append(lines, keys+"clientAuth="+valueOr(env[prefix+"AUTH"], valueOr(env[prefix+"CLIENT_AUTH"], "need")))
+	lines = append(lines, keys+"clientAuth="+cmp.Or(env[prefix+"AUTH"], env[prefix+"CLIENT_AUTH"], "need"))
 	for _, store := range []struct{ variable, key string }{{"KEYSTORE", "keyStore"}, {"TRUSTSTORE", "trustStore"}} {
 		for _, part := range []struct{ variable, key string }{
 			{"_FILE", ".location"}, {"_TYPE", ".type"}, {"_PASSWORD", ".password"},
@@ -271,7 +272,7 @@ func escaped(v string) string { return strings.ReplaceAll(v, `\`, `\\`) }
 
 func keysOf(all []variable, env map[string]string) (lines []string) {
 	for _, v := range all {
-		if value := valueOr(env[v.name], v.byDefault); value != "" {
+		if value := cmp.Or(env[v.name], v.byDefault); value != "" {
 			lines = append(lines, v.key+"="+v.form(value))
 		}
 	}
@@ -337,11 +338,4 @@ func EnvironmentFile(text string, env map[string]string) error {
 
 func isName(c byte) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-}
-
-func valueOr(v, byDefault string) string {
-	if v == "" {
-		return byDefault
-	}
-	return v
 }
