@@ -1,20 +1,19 @@
 package server
 
 import (
-	"crypto/sha256"
-	"crypto/x509"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/replica"
+	"github.com/zooid-project/zooid/internal/socket"
 )
 
-// rechecks checks whether clients would still get their identities.
+// rechecks checks whether clients would still get their identities. Certificates have a goroutine of their own: their
+// issuers may take long to answer.
 type rechecks struct {
 	*engine
-	auth   *auth.Registry
-	asked  signal // credentials are to be checked again
-	judged judged // owned by run
+	auth              *auth.Registry
+	asked, certifying signal // credentials are to be checked again, certificates
 }
 
 // SetSuperusers replaces the superusers. Former ones stay connected until the next recheck, which begins now, if any.
@@ -23,10 +22,11 @@ func (r *rechecks) SetSuperusers(u auth.Superusers) {
 	r.Recheck()
 }
 
-// Recheck checks all clients and peers again now, if they are rechecked at all (Options.RecheckInterval).
+// Recheck checks all clients and peers again now, if they are rechecked at all (Options.RecheckInterval). A check of
+// certificates that is under way continues to its end, and one more follows.
 func (r *rechecks) Recheck() { r.asked.raise() }
 
-// run checks all clients and peers at each RecheckInterval and when Recheck asks, certificates last: issuers are slow.
+// run checks all clients and peers at each RecheckInterval and when Recheck asks.
 func (r *rechecks) run() {
 	tick := time.NewTicker(r.opt.RecheckInterval)
 	defer tick.Stop()
@@ -38,16 +38,28 @@ func (r *rechecks) run() {
 		case <-r.asked:
 		}
 		r.closeWithdrawn(r.withdrawn)
+		r.certifying.raise()
+	}
+}
+
+// runCertificates checks all certificates each time that run asks.
+func (r *rechecks) runCertificates() {
+	for {
+		select {
+		case <-r.closing:
+			return
+		case <-r.certifying:
+		}
 		r.peer.Recheck()
-		r.judged = judged{}
-		r.closeWithdrawn(r.refused)
+		results := socket.Judged{}
+		r.closeWithdrawn(func(_ *replica.Client, k *clientSocket) string { return r.refused(k, results) })
 	}
 }
 
 // closeWithdrawn closes the connections of clients for which check returns a reason. Earlier requests are executed.
 func (r *rechecks) closeWithdrawn(check func(*replica.Client, *clientSocket) string) {
 	for _, c := range r.replica.Clients() {
-		if r.stopping() || len(r.asked) > 0 { // in time, though an issuer doesn't answer for certificate after certificate
+		if r.stopping() {
 			return
 		}
 		k, ok := c.Socket.(*clientSocket)
@@ -73,34 +85,11 @@ func (r *rechecks) withdrawn(c *replica.Client, _ *clientSocket) string {
 }
 
 // refused returns why the certificate that a client has shown would be refused now, or "" if it would not.
-func (r *rechecks) refused(_ *replica.Client, k *clientSocket) string {
+func (r *rechecks) refused(k *clientSocket, results socket.Judged) string {
 	if len(k.shown) > 0 && r.opt.Secure.Check != nil {
-		if err := r.judged.check(k.shown, r.opt.Secure.Check); err != nil {
+		if err := results.Check(k.shown, r.opt.Secure.Check); err != nil {
 			return "its certificate is no longer accepted: " + err.Error()
 		}
 	}
 	return ""
-}
-
-// judged holds the results of one recheck by certificate, which many clients may present. It is owned by run.
-type judged map[[sha256.Size]byte]error
-
-// judgedMax bounds judged; further certificates are checked each time.
-const judgedMax = 10_000
-
-// check returns the result of the function check for the certificates shown, and calls it only once for equal ones.
-func (j judged) check(shown []*x509.Certificate, check func([]*x509.Certificate) error) error {
-	h := sha256.New()
-	for _, c := range shown {
-		h.Write(c.Raw)
-	}
-	var key [sha256.Size]byte
-	h.Sum(key[:0])
-	err, known := j[key]
-	if !known {
-		if err = check(shown); len(j) < judgedMax {
-			j[key] = err
-		}
-	}
-	return err
 }

@@ -149,25 +149,14 @@ func TestRecheckInTime(t *testing.T) {
 		t.Fatal(h.Err)
 	}
 	for range 3 {
-		conn, err := tls.Dial("tcp", s.Addrs()[1].String(), &tls.Config{
-			Certificates: []tls.Certificate{ownCertificate(t)}, InsecureSkipVerify: true, // #nosec G402 -- the test's own server
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		if handshake(t, conn, 0, nil) == nil {
-			t.Fatal("a client with a certificate has no session")
-		}
+		connectCertified(t, s)
 	}
 	s.Recheck()
 	<-asked
 	s.SetSuperusers(auth.Superusers{})
-	answer <- true
 	if !super.ends() {
 		t.Error("a former superuser stays while certificates are checked")
 	}
-	<-asked
 	stopped := make(chan bool)
 	go func() {
 		s.Close()
@@ -179,6 +168,67 @@ func TestRecheckInTime(t *testing.T) {
 	case <-stopped:
 	case <-time.After(patience):
 		t.Error("the server doesn't stop while certificates are checked")
+	}
+}
+
+// TestRecheckEnds: a check of all certificates ends although each of them takes longer than the time between two
+// requests for a check. One more check follows, whatever the number of requests meanwhile.
+func TestRecheckEnds(t *testing.T) {
+	t.Parallel()
+	server, err := store("server.jks").Certificates()
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, answer := make(chan string), make(chan bool)
+	over := make(chan bool)
+	s := open(t, Options{
+		Auth: auth.Options{X509: true}, RecheckInterval: time.Hour,
+		Secure: SecureOptions{
+			Listen: []string{"127.0.0.1:0"}, TLS: &tls.Config{Certificates: server, ClientAuth: tls.RequireAnyClientCert},
+			Check: func(shown []*x509.Certificate) error {
+				select {
+				case asked <- string(shown[0].Raw):
+					<-answer
+				case <-over:
+				}
+				return nil
+			},
+		},
+	})
+	t.Cleanup(func() { close(over) })
+	connect(t, s.Addrs()[0].String(), 0, nil) // it serves
+	const clients = 3
+	for range clients {
+		connectCertified(t, s)
+	}
+	s.Recheck()
+	for round := range 2 {
+		seen := map[string]bool{}
+		for range clients {
+			seen[<-asked] = true
+			for range 2 * (1 - round) {
+				s.Recheck()
+			}
+			answer <- true
+		}
+		if len(seen) != clients {
+			t.Fatalf("check %d: %d of %d certificates are checked before the first is checked again", round, len(seen), clients)
+		}
+	}
+}
+
+// connectCertified opens a session of a client that has a certificate of its own.
+func connectCertified(t *testing.T, s *Server) {
+	t.Helper()
+	conn, err := tls.Dial("tcp", s.Addrs()[1].String(), &tls.Config{
+		Certificates: []tls.Certificate{ownCertificate(t)}, InsecureSkipVerify: true, // #nosec G402 -- the test's own server
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if handshake(t, conn, 0, nil) == nil {
+		t.Fatal("a client with a certificate has no session")
 	}
 }
 
@@ -195,26 +245,4 @@ func ownCertificate(t *testing.T) tls.Certificate {
 		t.Fatal(err)
 	}
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}
-}
-
-// TestRecheckAsksOnce: a certificate that many clients show is judged once in each look.
-func TestRecheckAsksOnce(t *testing.T) {
-	t.Parallel()
-	asked := 0
-	check := func([]*x509.Certificate) error { asked++; return nil }
-	j := judged{}
-	for range 3 {
-		for serial := range byte(5) {
-			j.check([]*x509.Certificate{{Raw: []byte{serial}}}, check)
-		}
-	}
-	if asked != 5 {
-		t.Errorf("asked %d times", asked)
-	}
-	for i := range judgedMax + 10 {
-		j.check([]*x509.Certificate{{Raw: []byte{byte(i), byte(i >> 8), 1}}}, check)
-	}
-	if len(j) != judgedMax {
-		t.Errorf("%d are remembered", len(j))
-	}
 }

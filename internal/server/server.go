@@ -95,6 +95,7 @@ func Open(opt Options) (*Server, error) {
 		{len(opt.RootACL) > 0, rootACL{s.engine, s.newID}.close},
 		{true, s.stalls.watch},
 		{opt.RecheckInterval > 0, s.rechecks.run},
+		{opt.RecheckInterval > 0, s.rechecks.runCertificates},
 		{true, expiries{s.engine}.watch},
 		{true, expiries{s.engine}.reap},
 		{true, func() { s.memory.watch(step) }},
@@ -124,7 +125,7 @@ func newServer(opt Options, registry *auth.Registry) *Server {
 	s.failures = &failures{engine: e, fatal: make(chan error, 1)}
 	s.stalls = &stalls{engine: e, failures: s.failures, abandon: s.abandon}
 	s.drain = &drain{engine: e, connections: s.connections}
-	s.rechecks = &rechecks{engine: e, auth: registry, asked: newSignal()}
+	s.rechecks = &rechecks{engine: e, auth: registry, asked: newSignal(), certifying: newSignal()}
 	slow := slowStages{log: lograte.Limit(opt.Log), slow: opt.SlowRequest}
 	replies := &replies{engine: e, slow: slow}
 	s.requests = &requests{

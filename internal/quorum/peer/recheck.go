@@ -42,7 +42,7 @@ func (t *transport) recheck() {
 // recheckConn checks the certificates of one connection to or from a peer.
 func (t *transport) recheckConn(id uint64, c net.Conn, dialled bool) {
 	over, ok := handshake.TLS(c)
-	if !ok {
+	if !ok || t.ctx.Err() != nil {
 		return
 	}
 	if err := t.secure.Check(over.PeerCertificates, dialled); err != nil {

@@ -350,4 +350,9 @@ func TestWithdrawnCertificate(t *testing.T) {
 	if n := log.count("no longer accepted"); n != 1 {
 		t.Errorf("%d lines of the log say so:\n%s", n, log.buf.String())
 	}
+	a.cancel() // it stops
+	before := dialled.Load() + accepted.Load()
+	if a.recheck(); dialled.Load()+accepted.Load() != before {
+		t.Error("a recheck asks for certificates though the server stops")
+	}
 }
