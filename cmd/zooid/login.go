@@ -25,7 +25,6 @@ const sectionDefault = "Server"
 type logins struct {
 	mechanism sasl.Mechanism
 	secrets   map[string]string // by user of the login file: the password or its SCRAM verifier
-	tickets   bool              // users that aren't in the login file can log in by Kerberos
 	note      string            // why the section's Kerberos module isn't used; "" if it is, or if there is none
 }
 
@@ -54,7 +53,7 @@ func loginMechanism(a *config.Auth) (*logins, error) {
 			return nil, runbook.Errorf("ZD-1215", "%w (section %q of the login file %s; it needs useKeyTab=true, keyTab and principal)",
 				err, section.Name, a.LoginConfig)
 		case slices.Contains(a.SASLMechanisms, kerberos.Name):
-			all, l.tickets = append(all, m), true
+			all = append(all, m)
 		}
 		if len(users) == 0 && l.note == "" {
 			l.mechanism = all

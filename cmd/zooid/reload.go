@@ -197,7 +197,7 @@ func (r *reloader) reloadLogins(a *config.Auth, done *admin.Reloaded) []error {
 		return []error{fmt.Errorf("login file: %w", err)}
 	}
 	l.warn(r.log)
-	r.logins.Replace(l.mechanism, l.secrets, l.tickets)
+	r.logins.Replace(l.mechanism, l.secrets)
 	done.InForce = append(done.InForce, "users of the login file")
 	return nil
 }

@@ -47,7 +47,7 @@ func secureOptions(cfg *config.Config, log *slog.Logger, o *server.Options) erro
 	o.SASL = server.SASLOptions{AllowFailed: cfg.Auth.AllowFailedSASL}
 	if logins != nil {
 		logins.warn(log)
-		o.SASL.Mechanism = sasl.Follow(logins.mechanism, logins.secrets, logins.tickets)
+		o.SASL.Mechanism = sasl.Follow(logins.mechanism, logins.secrets)
 	}
 	if logins == nil && slices.Contains(o.Auth.EnforceSchemes, "sasl") {
 		log.Warn("clients must log in by SASL, but no login file has a section for the server (java.security.auth.login.config, sasl.serverconfig); none can connect", "code", "ZD-1222")

@@ -108,6 +108,21 @@ func (l *login) Step(token []byte) (reply []byte, done bool, authorizationID str
 	return reply, l.stage == over, authorizationID, nil
 }
 
+// UserBy is sasl.Ticketed.UserBy.
+func (l *login) UserBy(m sasl.Mechanism) string {
+	several, ok := m.(sasl.Several)
+	if !ok {
+		several = sasl.Several{m}
+	}
+	for _, one := range several {
+		if a, ok := one.(*Acceptor); ok && l.context != nil {
+			user, _ := a.identity(l.context.client)
+			return user
+		}
+	}
+	return ""
+}
+
 func (l *login) step(token []byte) (reply []byte, authorizationID string, err error) {
 	if len(token) > tokenBytesMax {
 		return nil, "", fmt.Errorf("the token has %d bytes, more than the %d allowed", len(token), tokenBytesMax)

@@ -18,6 +18,8 @@ import (
 	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/spnego"
 	"github.com/jcmturner/gokrb5/v8/types"
+
+	"github.com/zooid-project/zooid/internal/sasl"
 )
 
 const serverName = "zookeeper/localhost"
@@ -319,5 +321,43 @@ func TestCheckKey(t *testing.T) {
 	}
 	if checkKey(types.EncryptionKey{KeyType: 12345, KeyValue: make([]byte, 32)}) == nil {
 		t.Error("a key of an unknown type is taken")
+	}
+}
+
+// TestRenamedPrincipal: a client that has logged in is renamed by other rules, and no user without Kerberos.
+func TestRenamedPrincipal(t *testing.T) {
+	t.Parallel()
+	r := newRealm(t)
+	by := func(rules string) *Acceptor {
+		t.Helper()
+		a, err := New(Options{Keytab: r.file, Principal: serverName + "@HOME", RemoveRealm: true, Rules: rules})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	first := by("RULE:[1:$1](ann)s/ann/admin/ DEFAULT")
+	users := sasl.Follow(sasl.Several{first}, nil)
+	login := users.Begin().(sasl.Lasting)
+	token, key, sequence := r.ticket(t, "ann", nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	if _, _, _, err := login.Step(token); err != nil {
+		t.Fatal(err)
+	}
+	if _, done, user, err := login.Step(wrap(t, []byte{noLayer, 0, 0, 0}, key, sequence, 0)); !done || user != "admin" {
+		t.Fatal(done, user, err)
+	}
+	for name, c := range map[string]struct {
+		m     sasl.Mechanism
+		holds bool
+	}{
+		"same rules":           {sasl.Several{by("RULE:[1:$1](ann)s/ann/admin/ DEFAULT")}, true},
+		"as the only one":      {first, true},
+		"another name":         {sasl.Several{by("DEFAULT")}, false},
+		"no rule":              {sasl.Several{by("RULE:[1:$1](bob)")}, false},
+		"no logins by tickets": {sasl.Several{}, false},
+	} {
+		if users.Replace(c.m, map[string]string{"admin": "x"}); login.Holds() != c.holds {
+			t.Errorf("%s: it holds: %v", name, login.Holds())
+		}
 	}
 }

@@ -61,7 +61,7 @@ func (r *Replica) saslLogin(c *Client, xid int32, d *jute.Decoder, guess *auth.G
 	return ErrClosing
 }
 
-var errUsersReplaced = errors.New("log in: the user was removed, or got another password, since the login began")
+var errUsersReplaced = errors.New("log in: the user was removed, or got another password or name, since the login began")
 
 // saslStep processes one token and, when the login is complete, adds the identity it proved.
 func (l *logins) saslStep(c *Client, token []byte) ([]byte, error) {

@@ -13,29 +13,35 @@ type Following struct {
 type generation struct {
 	mechanism Mechanism
 	secrets   map[string]string
-	others    bool
 }
 
 // A Lasting is a login that may become invalid after it has succeeded.
 type Lasting interface {
 	Login
-	// Holds reports whether the user who has logged in still exists and has the same password. It may
-	// be called from any goroutine.
+	// Holds reports whether the user who has logged in still exists and has the same password or, after a login by a
+	// ticket, whether the ticket's principal would still be this user. It may be called from any goroutine.
 	Holds() bool
 }
 
-// Follow returns a mechanism that can be replaced. secrets has the secret that proves each user's
-// identity; others says that users that aren't in secrets may log in too, by tickets.
-func Follow(m Mechanism, secrets map[string]string, others bool) *Following {
+// A Ticketed is a login by a ticket, whose principal a mechanism gives the name of a user.
+type Ticketed interface {
+	Login
+	// UserBy returns the user that the principal who has logged in is to another mechanism, or "" if that mechanism
+	// accepts no tickets, or none of this principal. It may be called from any goroutine.
+	UserBy(m Mechanism) string
+}
+
+// Follow returns a mechanism that can be replaced. secrets has the secrets of the users that log in without a ticket.
+func Follow(m Mechanism, secrets map[string]string) *Following {
 	f := &Following{}
-	f.Replace(m, secrets, others)
+	f.Replace(m, secrets)
 	return f
 }
 
 // Replace puts another mechanism and its users in force. Logins in progress continue with the
 // previous mechanism.
-func (f *Following) Replace(m Mechanism, secrets map[string]string, others bool) {
-	f.now.Store(&generation{m, secrets, others})
+func (f *Following) Replace(m Mechanism, secrets map[string]string) {
+	f.now.Store(&generation{m, secrets})
 }
 
 // Name implements Mechanism.
@@ -72,10 +78,18 @@ func (l *followed) Holds() bool {
 	if user == nil || now == l.began {
 		return true
 	}
-	was, named := l.began.secrets[*user]
-	if !named {
-		return now.others
+	if ticket := ticketed(l.Login); ticket != nil {
+		return ticket.UserBy(now.mechanism) == *user
 	}
 	is, known := now.secrets[*user]
-	return known && is == was
+	return known && is == l.began.secrets[*user]
+}
+
+// ticketed returns the login by a ticket that l is, or that l has chosen; nil if there is none.
+func ticketed(l Login) Ticketed {
+	if c, ok := l.(*choice); ok {
+		l = c.chosen
+	}
+	ticket, _ := l.(Ticketed)
+	return ticket
 }

@@ -79,7 +79,7 @@ func (r *rechecks) withdrawn(c *replica.Client, _ *clientSocket) string {
 		return "it is no longer a superuser, or the user of letAnySaslUserDoX: " + auth.UserName(id)
 	}
 	if login := c.Login.Load(); login != nil && !(*login).Holds() {
-		return "the user by whom it logged in was removed, or has another password"
+		return "the user by whom it logged in was removed, or has another password or name"
 	}
 	return ""
 }

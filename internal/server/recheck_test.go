@@ -55,7 +55,7 @@ func TestRecheck(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			logins := sasl.Follow(sasl.NewDigestMD5(users, "", rand.Reader), users, false)
+			logins := sasl.Follow(sasl.NewDigestMD5(users, "", rand.Reader), users)
 			var taken atomic.Pointer[error]
 			s, plain, secure := openSecure(t, "want", func(o *Options) {
 				o.Auth = auth.Options{
@@ -94,7 +94,7 @@ func TestRecheck(t *testing.T) {
 					t.Fatalf("%s: %v", who, code)
 				}
 			}
-			logins.Replace(sasl.NewDigestMD5(c.users, "", rand.Reader), c.users, false)
+			logins.Replace(sasl.NewDigestMD5(c.users, "", rand.Reader), c.users)
 			if c.certificate != nil {
 				taken.Store(&c.certificate)
 			}

@@ -117,7 +117,7 @@ func TestSASLLogin(t *testing.T) {
 func TestSASLAcrossReload(t *testing.T) {
 	t.Parallel()
 	users := map[string]string{"ann": "pencil", "bob": "secret", "eve": "guess"}
-	logins := sasl.Follow(sasl.NewDigestMD5(users, "", rand.Reader), users, false)
+	logins := sasl.Follow(sasl.NewDigestMD5(users, "", rand.Reader), users)
 	s := open(t, Options{Auth: auth.Options{SASL: true}, SASL: replica.SASLOptions{Mechanism: logins}})
 	clients, challenges := map[string]*rawClient{}, map[string][]byte{}
 	for user := range users {
@@ -125,7 +125,7 @@ func TestSASLAcrossReload(t *testing.T) {
 		challenges[user] = challenge(clients[user])
 	}
 	now := map[string]string{"ann": "pencil", "bob": "changed"}
-	logins.Replace(sasl.NewDigestMD5(now, "", rand.Reader), now, false)
+	logins.Replace(sasl.NewDigestMD5(now, "", rand.Reader), now)
 	for user, want := range map[string]jute.Code{"ann": jute.OK, "bob": jute.ErrAuthFailed, "eve": jute.ErrAuthFailed} {
 		c := clients[user]
 		if code, token := answerChallenge(c, challenges[user], user, users[user]); code != want ||
