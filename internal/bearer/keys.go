@@ -114,7 +114,7 @@ func CheckLocation(location string) error {
 }
 
 // named returns the keys that may verify a token with this key id, "" for none. For an unknown id it fetches the keys
-// again, but not too often.
+// again, but not too often. If that fails, it returns errNoKeys: the issuer may have a new key.
 func (s *source) named(id string) ([]jose.JSONWebKey, error) {
 	for again := false; ; again = true {
 		s.mu.Lock()
@@ -133,7 +133,7 @@ func (s *source) named(id string) ([]jose.JSONWebKey, error) {
 			return keys, nil
 		case wait != nil && !again:
 			<-wait // for at most fetchTimeout
-		case !known && err != nil:
+		case err != nil: // a new key may have this id
 			return nil, fmt.Errorf("%w: %w", errNoKeys, err)
 		case !known:
 			return nil, errNoKeys

@@ -322,6 +322,7 @@ func TestRotatedKeys(t *testing.T) {
 	set("")
 	passed.Add(600)
 	want("the issuer is away", token(second, "rsa2"), true, false, 4)
+	want("and may have new keys", token(first, "rsa1"), false, true, 4)
 	passed.Add(3000)
 	want("for long", token(second, "rsa2"), false, true, 5)
 	want("and isn't asked each time", token(second, "rsa2"), false, true, 5)
