@@ -42,6 +42,9 @@ const (
 func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if _, gone := r.auth.Withdrawn(c.Grants()); gone { // a recheck of all clients may have missed it
+		return refusal(supersReplaced)
+	}
 	switch {
 	case req.SessionID == 0 && r.newcomers.count() >= connectsMax, req.SessionID != 0 &&
 		r.newcomers.connecting-r.newcomers.count() >= connectsMax:
@@ -69,9 +72,6 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 	if why := r.memory.refuses(c, req); why != "" {
 		r.meters.ends[sessionRefused].Inc()
 		return refusal(why)
-	}
-	if _, gone := r.auth.Withdrawn(c.Grants()); gone { // a recheck of all clients may have missed it
-		return refusal(supersReplaced)
 	}
 	if !r.limiter.belongs(c) {
 		return refusal(tooManyOfIdentity)

@@ -44,4 +44,9 @@ func TestSuperusersReplacedMeanwhile(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), supersReplaced) {
 		t.Errorf("a certificate from before connects: %v", err)
 	}
+	s.r.readOnlyMode, s.r.cutOff = true, true
+	err = s.r.Connect(certified, &jute.ConnectRequest{Timeout: 10_000, ReadOnly: true}, s.ids)
+	if err == nil || !strings.Contains(err.Error(), supersReplaced) {
+		t.Errorf("a certificate from before connects read-only: %v", err)
+	}
 }

@@ -11,13 +11,15 @@ import (
 // TestReadOnlyNotAskedFor: without the setting nobody is served read-only.
 func TestReadOnlyNotAskedFor(t *testing.T) {
 	t.Parallel()
-	r := &Replica{cutOff: true}
+	s := newStage(t, Options{})
+	r, unknown := s.r, NewClient(s.ids(), "unknown", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, Woken(func() {}))
+	r.cutOff = true
 	for _, c := range []struct {
 		enabled bool
 		want    string
 	}{{false, "not serving"}, {true, "did not ask"}} {
 		r.readOnlyMode = c.enabled
-		err := r.Connect(nil, &jute.ConnectRequest{ReadOnly: !c.enabled, HasReadOnly: true}, nil)
+		err := r.Connect(unknown, &jute.ConnectRequest{ReadOnly: !c.enabled, HasReadOnly: true}, nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("enabled %v: %v", c.enabled, err)
 		}
