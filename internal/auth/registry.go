@@ -81,7 +81,11 @@ type Superusers struct {
 type superusers struct {
 	Superusers
 	generation uint64
+	former     []string // the last formerKept hashes that Digest replaced
 }
+
+// formerKept is how many former superusers are remembered: connections of earlier ones are unlikely to exist.
+const formerKept = 16
 
 // A Registry turns credentials into identities. Any number of connections may use it at once. Only
 // its superusers can be replaced; everything else is immutable.
@@ -142,7 +146,10 @@ func (r *Registry) SetSuperusers(s Superusers) {
 		old := r.super.Load()
 		next := &superusers{Superusers: s}
 		if old != nil {
-			next.generation = old.generation + 1
+			next.generation, next.former = old.generation+1, old.former
+			if old.Digest != "" && old.Digest != s.Digest {
+				next.former = append([]string{old.Digest}, old.former[:min(len(old.former), formerKept-1)]...)
+			}
 		}
 		if r.super.CompareAndSwap(old, next) {
 			return
@@ -208,6 +215,13 @@ func (r *Registry) proveDigest(ids []jute.ID, credential []byte) (Proof, error) 
 // confirmed, since any client can claim one with any user's name.
 func (r *Registry) Vouched(id jute.ID) bool {
 	return id.Scheme != digest || id.ID == r.super.Load().Digest
+}
+
+// VouchedBeside is Vouched for an identity of a connection that has the identities beside. A superuser's connection
+// keeps its rights, and is named by them, when another superuser is configured, until it ends.
+func (r *Registry) VouchedBeside(id jute.ID, beside []jute.ID) bool {
+	return r.Vouched(id) ||
+		slices.Contains(r.super.Load().former, id.ID) && slices.Contains(beside, jute.ID{Scheme: super})
 }
 
 // AddSASL returns the identities ids and those of a completed SASL exchange: the authorization id user, superuser

@@ -161,6 +161,9 @@ func (c *Client) Remote() string { return c.remote }
 // Session returns the id of the client's session, once Established reports true.
 func (c *Client) Session() int64 { return c.session }
 
+// Wanted returns the id of the session that the client's connect request names, 0 for a new one.
+func (c *Client) Wanted() int64 { return c.hello.SessionID }
+
 // Timeout returns the time (ms) after which the session of a silent client ends; it is known once
 // the connect request has been accepted.
 func (c *Client) Timeout() int32 { return c.timeout }

@@ -161,6 +161,9 @@ func (r *Replica) resume(c *Client, current bool) {
 		r.expiry.Touch(id, c.lastHeard.Load()) // so that no expiry of the session follows in the log
 		r.submitAttach(c, tree.OpAttach, passwd)
 	case known, current:
+		if known {
+			r.logins.tried(c, &opAttach, nil, jute.ErrAuthFailed, Refused)
+		}
 		c.stats.sent.Add(1)
 		reply := jute.ConnectResponse{HasReadOnly: c.hello.HasReadOnly, Passwd: make([]byte, jute.PasswdSize)}
 		r.answerConnect(c, &reply, sessionOver)

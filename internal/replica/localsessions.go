@@ -103,7 +103,10 @@ func (r *Replica) connectLocal(c *Client, req *jute.ConnectRequest, scope tree.S
 		r.meters.did(jute.OpCreateSession, 1)
 	case !r.locals.here(id):
 		return false
-	case l.left || !samePasswd(l.passwd, c.hello.Passwd):
+	case !samePasswd(l.passwd, c.hello.Passwd):
+		r.logins.tried(c, &opAttach, nil, jute.ErrAuthFailed, Refused)
+		why = sessionOver
+	case l.left:
 		why = sessionOver
 	default:
 		r.replaceConnection(id, c)

@@ -63,9 +63,9 @@ type Options struct {
 	// Observe, if not nil, sees each evaluated request before its client does. It is called with the
 	// replica locked: it must not call the replica.
 	Observe func(*tree.Result)
-	// Answered, if not nil, sees each request that is not a write, and each refused one, with the
-	// code of its answer. For a login by SASL, body is nil. Answered is called with the client
-	// locked: it must call neither the client nor the replica.
+	// Answered, if not nil, sees each request that is not a write, and each refused one, with the code of its answer.
+	// tree.OpAttach is a connect request with a wrong session password. For that and for a login by SASL, body is nil.
+	// Answered is called with the client or the replica locked: it must call neither.
 	Answered func(c *Client, op jute.Op, body []byte, code jute.Code, how Became)
 }
 

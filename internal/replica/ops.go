@@ -35,6 +35,7 @@ var (
 	opRefused = op{code: jute.OpError, kind: kindRefused, short: "NA"}
 	// performed by connecting
 	opCreateSession = op{code: jute.OpCreateSession, kind: kindWrite, short: "SESS", counter: "create_session"}
+	opAttach        = op{code: tree.OpAttach, kind: kindWrite} // connecting with a session's password
 	opCloseSession  = op{code: jute.OpCloseSession, kind: kindWrite, short: "CLOS", counter: "close_session"}
 	opRestore       = op{code: tree.OpRestore, kind: kindWrite, short: "REPL"} // only from a client that MayRestore
 )

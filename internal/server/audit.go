@@ -30,7 +30,7 @@ type auditor struct {
 	Audit
 	// firstCnx is smaller than the id of any connection of this run, and has this server's id in its high byte.
 	firstCnx int64
-	vouched  func(jute.ID) bool
+	vouched  func(id jute.ID, beside []jute.ID) bool
 	// The following are owned by the goroutine that applies entries.
 	changes []change // changes by the request being applied
 	staged  asked    // the reconfig under way, if a client of this server requested it
@@ -45,7 +45,7 @@ type asked struct {
 	entry    audit.Entry
 }
 
-func newAuditor(o *Audit, firstCnx int64, vouched func(jute.ID) bool) *auditor {
+func newAuditor(o *Audit, firstCnx int64, vouched func(jute.ID, []jute.ID) bool) *auditor {
 	if o == nil {
 		return nil
 	}
@@ -140,7 +140,7 @@ func (a *auditor) entryOf(session int64, ids []jute.ID) audit.Entry {
 		name := auth.UserName(id)
 		switch {
 		case strings.TrimSpace(name) == "":
-		case a.vouched(id):
+		case a.vouched(id, ids):
 			e.Users = append(e.Users, name)
 		default:
 			e.Claimed = append(e.Claimed, name)
@@ -300,8 +300,11 @@ func (a *auditor) answered(c *replica.Client, op jute.Op, body []byte, code jute
 	}
 	e := a.entryOf(c.Session(), c.Identities())
 	e.Scheme, e.Operation = scheme, op.String()
-	if op == jute.OpError {
+	switch op {
+	case jute.OpError:
 		e.Operation = "unknown"
+	case tree.OpAttach: // with a wrong password
+		e.Session, e.Operation = c.Wanted(), "connect"
 	}
 	switch {
 	case how == replica.Undecided:

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/zooid-project/zooid/authprovider"
 	"github.com/zooid-project/zooid/internal/audit"
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -121,6 +123,73 @@ func TestAuditNames(t *testing.T) {
 		st.log.Close()
 		if text := st.text.String(); !strings.Contains(text, c.users) {
 			t.Errorf("%q: want %q in %q", credential, c.users, text)
+		}
+	}
+}
+
+// TestAuditOfReplacedSuperuser: a superuser's connection that stays after another superuser was configured keeps its
+// name. Whoever claims the former superuser's name then is told from it.
+func TestAuditOfReplacedSuperuser(t *testing.T) {
+	t.Parallel()
+	hash, err := auth.Digest("", "admin:secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, s := newAuditStage(t, Audit{}, Options{DataDir: t.TempDir(), Auth: auth.Options{SuperDigest: hash}})
+	before := connect(t, s.Addrs()[0].String(), 0, nil)
+	before.call(jute.OpAuth, authenticating("digest", "admin:secret"))
+	for _, super := range []string{"other:hash", ""} {
+		s.SetSuperusers(auth.Superusers{Digest: super})
+	}
+	after := connect(t, s.Addrs()[0].String(), 0, nil)
+	after.call(jute.OpAuth, authenticating("digest", "admin:secret"))
+	before.call(jute.OpCreate, creating("/before", nil, jute.ModePersistent))
+	after.call(jute.OpCreate, creating("/after", nil, jute.ModePersistent))
+	s.Close()
+	st.log.Close()
+	var users []string
+	for line := range strings.Lines(st.text.String()) {
+		_, rest, _ := strings.Cut(line, "user=")
+		user, _, _ := strings.Cut(rest, "\t")
+		users = append(users, user)
+	}
+	if want := []string{"127.0.0.1,admin", "127.0.0.1,admin?"}; !slices.Equal(users, want) {
+		t.Errorf("the users are %q, want %q", users, want)
+	}
+}
+
+// TestAuditOfWrongPassword: a connect request that names a session and has another password than the session is a line
+// of audit.refusals. One whose session is over is none.
+func TestAuditOfWrongPassword(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		a     Audit
+		local bool
+		want  string
+	}{
+		"refusals":         {Audit{Refusals: true}, false, "operation=connect\tresult=failure\terror=AuthFailed\n"},
+		"a local session":  {Audit{Refusals: true}, true, "operation=connect\tresult=failure\terror=AuthFailed\n"},
+		"without refusals": {Audit{Reads: true, Logins: true}, false, ""},
+	} {
+		st, s := newAuditStage(t, c.a, Options{DataDir: t.TempDir(), Serving: Serving{LocalSessions: c.local}})
+		client := connect(t, s.Addrs()[0].String(), 0, nil)
+		reconnects := func(passwd []byte) {
+			t.Helper()
+			conn, err := net.Dial("tcp", s.Addrs()[0].String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again := handshake(t, conn, client.session, passwd); again == nil || again.session != 0 {
+				t.Fatalf("%s: it reconnects: %+v", name, again)
+			}
+		}
+		reconnects([]byte("sixteen bytes...")[:jute.PasswdSize])
+		client.call(jute.OpCloseSession, nil)
+		reconnects(client.passwd)
+		s.Close()
+		id := replica.SessionText(client.session)
+		if got := st.lines(); got != c.want || c.want != "" && !strings.Contains(st.text.String(), "session="+id) {
+			t.Errorf("%s: of session %s\n%s", name, id, st.text.String())
 		}
 	}
 }

@@ -119,7 +119,7 @@ func newServer(opt Options, registry *auth.Registry) *Server {
 		words: fourletter.New(opt.FourLetterWords), memory: memoryAccount{e},
 		membershipFile: membershipFile{engine: e, changed: newSignal()},
 	}
-	s.auditor = newAuditor(opt.Audit, s.newID(), registry.Vouched)
+	s.auditor = newAuditor(opt.Audit, s.newID(), registry.VouchedBeside)
 	s.connections = newConnections(&e.lifetime, &opt)
 	s.handshakes = &handshakes{engine: e, connections: s.connections, auth: registry}
 	s.failures = &failures{engine: e, fatal: make(chan error, 1)}
