@@ -174,7 +174,7 @@ func (r *reloader) reload() (admin.Reloaded, error) {
 	}
 	err := errors.Join(failed...)
 	if err != nil {
-		r.log.Error("reload: some files can't be used; their previous content stays in use", "err", err, "code", "ZD-1227")
+		r.log.Error("reload: some files can't be used; the previous content of stores and logins stays in use", "err", err, "code", "ZD-1227")
 	}
 	if r.server != nil {
 		r.server.SetLimits(limits(cfg))

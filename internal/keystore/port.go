@@ -115,10 +115,9 @@ func NewPort(o Options) (*Port, error) {
 	case o.Trust.Location == "" && p.clientAuth != tls.NoClientCert:
 		return nil, errors.New("verify the certificates of clients: there is no trust store; set trustStore.location to a file with the certificate of their issuer, or clientAuth=none to ask for no certificates")
 	}
-	if p.revoked = newRevocation(o.CRL, o.OCSP, o.CRLFile); o.CRLFile != "" {
-		if _, err := readLists(o.CRLFile); err != nil {
-			return nil, err
-		}
+	p.revoked = newRevocation(o.CRL, o.OCSP, o.CRLFile)
+	if err := p.revoked.readFile(); err != nil {
+		return nil, err
 	}
 	p.seen = p.marks()
 	cfg, err := p.build()
@@ -320,7 +319,8 @@ func (p *Port) refresh() {
 	p.report(nil)
 }
 
-// Refresh reads the stores again now, for new connections. If that fails, the previous stores stay in use.
+// Refresh reads the stores again now, for new connections. If that fails, the previous stores stay in use. It also
+// returns an error if the file of revocation lists can't be read, or has an older list than before.
 func (p *Port) Refresh() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -333,6 +333,9 @@ func (p *Port) Refresh() error {
 	}
 	p.failed = ""
 	p.current.Store(cfg)
+	if err := p.revoked.readFile(); err != nil {
+		return fmt.Errorf("check certificates for revocation: %w", err)
+	}
 	return nil
 }
 

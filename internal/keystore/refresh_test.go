@@ -2,9 +2,14 @@ package keystore
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -65,6 +70,55 @@ func TestRefresh(t *testing.T) {
 	}
 	if bytes.Equal(shown(), first) {
 		t.Error("after Refresh it shows the old certificate")
+	}
+}
+
+// TestRefreshLists: Refresh returns an error if the file of revocation lists can't be read, or has an older list than
+// before. The stores are read all the same.
+func TestRefreshLists(t *testing.T) {
+	t.Parallel()
+	a, other := newTestAuthority(t), newTestAuthority(t)
+	made := func(of *testAuthority, age time.Duration) []byte {
+		t.Helper()
+		now := time.Now()
+		l := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: now.Add(-age), NextUpdate: now.Add(time.Hour)}
+		b, err := x509.CreateRevocationList(rand.Reader, l, of.cert, of.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: b})
+	}
+	first, second, theirs := made(a, time.Hour), made(a, time.Minute), made(other, 2*time.Hour)
+	file := filepath.Join(t.TempDir(), "lists.pem")
+	put := func(content []byte) {
+		t.Helper()
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(first)
+	p, err := NewPort(Options{
+		Keys:       Store{Location: filepath.Join("testdata", "server.pem"), Password: "apassword"},
+		ClientAuth: "none", CRLFile: file,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name    string
+		content []byte
+		want    string
+	}{
+		{"the same", first, ""}, {"another issuer's too", append(bytes.Clone(theirs), first...), ""}, {"newer", second, ""},
+		{"older", first, "is older than the one before"}, {"older still", first, "is older than the one before"},
+		{"older beside the newer one", append(bytes.Clone(first), second...), ""},
+		{"garbage", []byte("x"), "read revocation lists"}, {"none", second, ""},
+	} {
+		put(c.content)
+		if err := p.Refresh(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) ||
+			p.Unreadable() {
+			t.Errorf("%s: %v, want %q; the stores can be read: %t", c.name, err, c.want, !p.Unreadable())
+		}
 	}
 }
 

@@ -47,6 +47,8 @@ type revocation struct {
 	lists map[string]keptList
 	bytes int // total size of the cached lists
 	asked map[[sha256.Size]byte]keptAnswer
+	// newest are the newest lists that the file had when readFile read it, by issuer.
+	newest map[string]*x509.RevocationList
 }
 
 type keptList struct {
@@ -73,7 +75,38 @@ func newRevocation(crl, ocsp bool, file string) *revocation {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		lists: map[string]keptList{}, asked: map[[sha256.Size]byte]keptAnswer{},
+		newest: map[string]*x509.RevocationList{},
 	}
+}
+
+// readFile returns an error if the file of lists can't be read, or if it has an older list of an issuer than before.
+// The file is in use as it is in either case: whoever writes it decides which certificates are revoked.
+func (r *revocation) readFile() error {
+	if r == nil || r.file == "" {
+		return nil
+	}
+	lists, err := readLists(r.file)
+	if err != nil {
+		return fmt.Errorf("%w; until that is corrected, new connections with certificates are refused, and open ones stay",
+			err)
+	}
+	current := map[string]*x509.RevocationList{}
+	for _, list := range lists {
+		if issuer := string(list.RawIssuer); current[issuer] == nil || supersedes(list, current[issuer]) {
+			current[issuer] = list
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for issuer, list := range current { // any order: one error is enough
+		if last := r.newest[issuer]; last != nil && supersedes(last, list) {
+			err = fmt.Errorf("the list of %s in %s is older than the one before: certificates that were revoked since are accepted again; put the newer list there",
+				list.Issuer, r.file)
+			continue
+		}
+		r.newest[issuer] = list
+	}
+	return err
 }
 
 // check returns nil if at least one of the chains has no revoked certificate. stapled is an OCSP response for the first
