@@ -225,7 +225,7 @@ func (p *Port) checkFor(shown []*x509.Certificate, usage x509.ExtKeyUsage) error
 		return nil
 	}
 	p.refresh()
-	err := p.current.Load().trust.verify(shown, usage, p.revoked, nil)
+	err := p.current.Load().trust.verify(shown, usage, p.revoked.forRechecks(), nil)
 	if errors.Is(err, errUnknown) {
 		return nil
 	}

@@ -28,6 +28,7 @@ const (
 	answersMax        = 1024             // cached answers of each kind
 	crlBytesKept      = 64 << 20         // cached bytes of lists
 	answerLasts       = 5 * time.Minute  // the maximum time for which an answer is cached
+	silenceLasts      = time.Minute      // how long rechecks don't ask again where nothing answered
 	clockSkew         = 15 * time.Minute // like Java's, between this host and the signers
 )
 
@@ -37,16 +38,23 @@ var errUnknown = errors.New("it can't be determined whether the certificate was 
 // revocation checks whether certificates are revoked, by lists and by OCSP, as Java does: it checks all certificates of
 // a chain except the trusted one, and uses OCSP first.
 type revocation struct {
+	*answers
+	again bool // for rechecks, which don't ask where nothing answered lately: there may be one for each of many clients
+}
+
+// answers asks issuers, and keeps what they have answered.
+type answers struct {
 	crl, ocsp bool
 	file      string // a file with lists, "" for none
 	client    *http.Client
 	now       func() time.Time
 	turns     chan struct{}
 
-	mu    sync.Mutex
-	lists map[string]keptList
-	bytes int // total size of the cached lists
-	asked map[[sha256.Size]byte]keptAnswer
+	mu     sync.Mutex
+	lists  map[string]keptList
+	bytes  int // total size of the cached lists
+	asked  map[[sha256.Size]byte]keptAnswer
+	silent map[string]time.Time // when a location last failed to answer
 	// newest are the newest lists that the file had when readFile read it, by issuer.
 	newest map[string]*x509.RevocationList
 }
@@ -66,7 +74,7 @@ func newRevocation(crl, ocsp bool, file string) *revocation {
 	if !crl && !ocsp && file == "" {
 		return nil
 	}
-	return &revocation{
+	return &revocation{answers: &answers{
 		crl: crl, ocsp: ocsp, file: file, now: time.Now, turns: make(chan struct{}, questionsMax),
 		client: &http.Client{
 			Transport: &http.Transport{
@@ -75,8 +83,16 @@ func newRevocation(crl, ocsp bool, file string) *revocation {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		lists: map[string]keptList{}, asked: map[[sha256.Size]byte]keptAnswer{},
-		newest: map[string]*x509.RevocationList{},
+		silent: map[string]time.Time{}, newest: map[string]*x509.RevocationList{},
+	}}
+}
+
+// forRechecks returns r with the same answers, for checking certificates again.
+func (r *revocation) forRechecks() *revocation {
+	if r == nil {
+		return nil
 	}
+	return &revocation{answers: r.answers, again: true}
 }
 
 // readFile returns an error if the file of lists can't be read, or if it has an older list of an issuer than before.
@@ -379,10 +395,30 @@ func (r *revocation) list(at string, issuer *x509.Certificate) (*x509.Revocation
 	return list, nil
 }
 
-// fetch sends an HTTP request. The URLs come from certificates of trusted issuers.
+// fetch asks a location, and notes whether it answers. The locations come from certificates of trusted issuers.
 func (r *revocation) fetch(method, at string, body []byte, most int64) ([]byte, error) {
+	if since, ok := held(&r.mu, r.silent, at); r.again && ok && r.now().Sub(since).Abs() < silenceLasts {
+		return nil, fmt.Errorf("ask %.200q: it did not answer lately", at)
+	}
+	b, answered, err := r.request(method, at, body, most)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err == nil:
+		delete(r.silent, at)
+	case !answered:
+		if len(r.silent) >= answersMax {
+			clear(r.silent)
+		}
+		r.silent[at] = r.now()
+	}
+	return b, err
+}
+
+// request sends an HTTP request, and reports whether there was an answer, or no reason to expect one.
+func (r *answers) request(method, at string, body []byte, most int64) (b []byte, answered bool, err error) {
 	if !strings.HasPrefix(at, "http://") && !strings.HasPrefix(at, "https://") {
-		return nil, fmt.Errorf("ask %.200q: only HTTP is spoken", at)
+		return nil, true, fmt.Errorf("ask %.200q: only HTTP is spoken", at)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), revocationTimeout)
 	defer cancel()
@@ -390,28 +426,29 @@ func (r *revocation) fetch(method, at string, body []byte, most int64) ([]byte, 
 	case r.turns <- struct{}{}:
 		defer func() { <-r.turns }()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("ask %.200q: too many questions are under way", at)
+		return nil, true, fmt.Errorf("ask %.200q: too many questions are under way", at)
 	}
 	req, err := http.NewRequestWithContext(ctx, method, at, bytes.NewReader(body))
 	if err != nil {
-		return nil, err
+		return nil, true, err
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/ocsp-request")
 	}
 	resp, err := r.client.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("ask %.200q: the status is %d", at, resp.StatusCode)
+		return nil, true, fmt.Errorf("ask %.200q: the status is %d", at, resp.StatusCode)
 	}
-	b, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
-	if err == nil && int64(len(b)) > most {
+	b, err = io.ReadAll(io.LimitReader(resp.Body, most+1))
+	answered = err == nil
+	if answered && int64(len(b)) > most {
 		err = fmt.Errorf("ask %.200q: the answer has more than %d bytes", at, most)
 	}
-	return b, err
+	return b, answered, err
 }
 
 // ListsEnd returns when the first list of a file goes out of date, and its issuer. From then on servers refuse the

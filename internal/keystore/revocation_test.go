@@ -346,6 +346,48 @@ func TestRevocationAnswersAreKept(t *testing.T) {
 	}
 }
 
+// TestSilentResponder: rechecks ask a responder that doesn't answer once, for any number of certificates; a new
+// connection asks again. Once it has answered, rechecks ask it too.
+func TestSilentResponder(t *testing.T) {
+	t.Parallel()
+	a := newSilentAuthority(t)
+	var asked atomic.Int64
+	var answers atomic.Bool
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1); answers.Load() {
+			a.ServeHTTP(w, r)
+			return
+		}
+		panic(http.ErrAbortHandler)
+	}))
+	t.Cleanup(s.Close)
+	s.Config.SetKeepAlivesEnabled(false) // a client may ask again over another connection
+	a.url = s.URL
+	r := newRevocation(false, true, "")
+	check := func(by *revocation) error {
+		return by.check([][]*x509.Certificate{{a.issue(false, true).Leaf, a.cert}}, nil)
+	}
+	step := func(what string, by *revocation, err error, questions int64) {
+		t.Helper()
+		asked.Store(0)
+		if got := check(by); !errors.Is(got, err) || asked.Load() != questions {
+			t.Errorf("%s: %v after %d questions; want %v after %d", what, got, asked.Load(), err, questions)
+		}
+	}
+	step("the first recheck", r.forRechecks(), errUnknown, 1)
+	for range 3 {
+		step("another recheck", r.forRechecks(), errUnknown, 0)
+	}
+	step("a new connection", r, errUnknown, 1)
+	answers.Store(true)
+	step("another one", r, nil, 1)
+	step("a recheck after the answer", r.forRechecks(), nil, 1)
+	answers.Store(false)
+	step("a recheck", r.forRechecks(), errUnknown, 1)
+	r.now = func() time.Time { return time.Now().Add(silenceLasts) }
+	step("a recheck later", r.forRechecks(), errUnknown, 1)
+}
+
 // TestNewestListDecides: of several lists that are current the last one decides, whatever their order in a file, and
 // an older one doesn't take the place of a newer one from the same URL.
 func TestNewestListDecides(t *testing.T) {
