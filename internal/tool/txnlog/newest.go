@@ -28,6 +28,10 @@ func Newest(o Options) (t *tree.Tree, unconfirmed int, err error) {
 	if err := storage.Describe(io.Discard, nil, o.Dirs...); err != nil {
 		return nil, 0, err
 	}
+	if !r.begun {
+		return nil, 0, fmt.Errorf("read the log in %s: there is only a snapshot, and no log. If dataLogDir is another directory, name it after dataDir, or name the server's zoo.cfg instead",
+			strings.Join(o.Dirs, " and "))
+	}
 	if said := strings.TrimSpace(notes.String()); r.tree == nil || r.unequal {
 		return nil, 0, fmt.Errorf("read the log in %s: the state after it is unknown: %s", strings.Join(o.Dirs, " and "),
 			said)

@@ -45,6 +45,10 @@ func TestNewest(t *testing.T) {
 		!strings.Contains(err.Error(), "there are no log segments") {
 		t.Errorf("an empty directory: %v", err)
 	}
+	if _, _, err := Newest(Options{Dirs: dirs[:1]}); err == nil ||
+		!strings.Contains(err.Error(), "name it after dataDir") {
+		t.Errorf("without dataLogDir: %v", err)
+	}
 	segment := one(t, dirs[1], ".log")
 	b, err := os.ReadFile(segment)
 	must(t, err)
