@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -175,5 +176,20 @@ func TestRelativePaths(t *testing.T) {
 		if c, err := Load(file, nil); err != nil || c.Storage.DataDir != want {
 			t.Errorf("%q: the data directory is %q, want %q: %v", line, c.Storage.DataDir, want, err)
 		}
+	}
+}
+
+// TestLinkedLogDirectory: a dataLogDir that is a link to dataDir is dataDir, which is locked once.
+func TestLinkedLogDirectory(t *testing.T) {
+	t.Parallel()
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "zoo.cfg")
+	link := filepath.Join(filepath.Dir(file), "log")
+	text := fmt.Sprintf("dataDir=%s\ndataLogDir=%s\nclientPort=2181\n", dir, link)
+	if err := errors.Join(os.Symlink(dir, link), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(file, nil)
+	if err != nil || c.Storage.DataLogDir != dir {
+		t.Errorf("%+v, %v", c.Storage, err)
 	}
 }

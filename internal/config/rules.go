@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -43,7 +44,9 @@ func (l *loader) storageRules() {
 	if s.DataDir == "" {
 		l.fail("ZD-1004", "dataDir", "missing; add dataDir=/path/of/a/directory")
 	}
-	s.DataLogDir = cmp.Or(s.DataLogDir, s.DataDir)
+	if s.DataLogDir == "" || sameDirectory(s.DataLogDir, s.DataDir) {
+		s.DataLogDir = s.DataDir
+	}
 	for _, name := range []string{"dataDir", "dataLogDir"} {
 		if g, ok := l.given[name]; ok && l.c.File != "" && !filepath.IsAbs(g.value) && !strings.HasPrefix(g.value, "./") &&
 			g.value != "" {
@@ -52,6 +55,14 @@ func (l *loader) storageRules() {
 	}
 	l.atLeast("autopurge.snapRetainCount", &s.SnapRetainCount, snapRetainMin)
 	l.atLeast("snapCount", &s.SnapCount, snapCountMin)
+}
+
+// sameDirectory reports whether two paths name one directory, such as a directory and a link to it: a server would lock
+// it twice.
+func sameDirectory(a, b string) bool {
+	one, err := os.Stat(a)
+	other, err2 := os.Stat(b)
+	return err == nil && err2 == nil && os.SameFile(one, other)
 }
 
 // atLeast raises a number below low to low, as Apache does, with a warning.

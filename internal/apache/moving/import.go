@@ -93,6 +93,9 @@ func (f *importFlags) run(_ context.Context, s cli.Streams) (int, error) {
 // place if something is known to write to Apache's directories, before or after they were read, unless running is set.
 func importFrom(from *apacheDirs, running bool, o *apache.ImportOptions,
 	say func(format string, args ...any)) (*apache.Imported, error) {
+	if samePlace(o.LogDir, o.Dir) {
+		o.LogDir = ""
+	}
 	to := []string{o.Dir}
 	if o.LogDir != "" {
 		to = append(to, o.LogDir)

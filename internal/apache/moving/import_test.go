@@ -4,6 +4,7 @@ package moving
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,5 +72,24 @@ func TestImportExport(t *testing.T) {
 	if code := run([]string{"export", "-to", t.TempDir(), config}, &out, &out); code != 0 ||
 		!strings.Contains(out.String(), "exported 6 znodes and 1 sessions") {
 		t.Errorf("with a zoo.cfg: exit %d, %q", code, out.String())
+	}
+}
+
+// TestImportThroughLink: a dataLogDir that is a link to dataDir counts as none.
+func TestImportThroughLink(t *testing.T) {
+	t.Parallel()
+	apache, dir, link := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "link")
+	_, err := files.Write(apache, &files.Content{
+		Zxid: 0x500000007, Epoch: 5,
+		Znodes: func(visit func(string, []byte, []jute.ACL, *files.Stat) error) error {
+			return visit("/", nil, jute.WorldACL(jute.PermAll), &files.Stat{})
+		},
+	})
+	if err := errors.Join(err, os.Symlink(dir, link)); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if code := run([]string{"import", "-without-log", "-todatalogdir", link, apache, dir}, &out, &out); code != 0 {
+		t.Errorf("exit %d, %q", code, out.String())
 	}
 }
