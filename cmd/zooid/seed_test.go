@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -367,4 +368,91 @@ func TestSeedReleased(t *testing.T) {
 	}
 	obey("a release while its server runs", apache.SeedRelease, thisTry, "released", true)
 	obey("a seed while its server runs", apache.SeedPlant, other, "another process holds this data directory", false)
+}
+
+// TestImportCutShort: no server starts where zooid import was killed while it wrote its files, or while it moved them
+// to their places; the same import starts over, and the server then has Apache's znodes.
+func TestImportCutShort(t *testing.T) {
+	t.Parallel()
+	from, place := apacheDir(t, 7), filepath.Join(t.TempDir(), "killed")
+	const unfinished = "import-unfinished"
+	kept, stop := t.TempDir(), errors.New("what kill -9 leaves is kept")
+	_, err := apache.Import(apache.ImportOptions{
+		Apache: files.Options{Dir: from}, Dir: filepath.Join(t.TempDir(), "data"),
+		Copy: func(snapshot string, _ uint64, _ bool) error {
+			return errors.Join(os.CopyFS(kept, os.DirFS(filepath.Dir(snapshot))), stop)
+		},
+	})
+	if !errors.Is(err, stop) {
+		t.Fatal(err)
+	}
+	config := filepath.Join(t.TempDir(), "zoo.cfg")
+	address := "127.0.0.1:" + strconv.Itoa(freeport.Take(t, 1)[0])
+	text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\n", place, strings.Split(address, ":")[1])
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a server that starts is ended then
+	defer cancel()
+	zooid := func(args string) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, os.Args[0])
+		cmd.Env = append(os.Environ(), "ZOOID_TEST_ARGS="+args)
+		return cmd
+	}
+	for _, moving := range []bool{false, true} {
+		folder := filepath.Join(place, unfinished)
+		if err := errors.Join(os.RemoveAll(place), os.CopyFS(folder, os.DirFS(kept))); err != nil {
+			t.Fatal(err)
+		}
+		if moving {
+			list, snapshot := []byte{}, ""
+			for _, e := range listed(t, folder) {
+				list = append(list, e+"\n"...)
+				if strings.HasSuffix(e, ".snap") {
+					snapshot = e
+				}
+			}
+			err := errors.Join(os.WriteFile(filepath.Join(folder, "moving"), list, 0o600),
+				os.Rename(filepath.Join(folder, snapshot), filepath.Join(place, snapshot)))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, err := zooid("server " + config).CombinedOutput()
+		if err == nil || !bytes.Contains(out, []byte("ZD-1126")) || !bytes.Contains(out, []byte("starts over")) {
+			t.Errorf("moving %v: the server ends with %v: %s", moving, err, out)
+		}
+		if out, err := zooid("import -without-log " + from + " " + place).CombinedOutput(); err != nil {
+			t.Errorf("moving %v: the same import: %v, %s", moving, err, out)
+		}
+		server := zooid("server " + config)
+		if err := server.Start(); err != nil {
+			t.Fatal(err)
+		}
+		c, err := zk.Open(ctx, address, zk.Options{})
+		if err == nil {
+			var data []byte
+			if data, _, err = c.Get(ctx, "/a"); string(data) != "/a" {
+				t.Errorf("moving %v: /a has %q, %v", moving, data, err)
+			}
+			c.Close()
+		} else {
+			t.Errorf("moving %v: %v", moving, err)
+		}
+		server.Process.Kill()
+		server.Wait()
+	}
+}
+
+// listed returns the names in a directory.
+func listed(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 
 	"github.com/zooid-project/zooid/internal/apache/files"
 	"github.com/zooid-project/zooid/internal/newensemble"
@@ -77,8 +76,12 @@ func Import(o ImportOptions) (*Imported, error) {
 	return &made.Imported, made.Write()
 }
 
-// Free returns an error if a directory to be written already holds Zooid data.
+// Free returns an error if a directory to be written already holds Zooid data, other than the files of an import that
+// was cut short.
 func (o *ImportOptions) Free() error {
+	if names, err := o.moving(); err != nil || len(names) > 0 {
+		return err // write takes these files back, and then looks again
+	}
 	for _, dir := range o.dirs() {
 		if storage.InUse(dir) {
 			return fmt.Errorf("import into %s: it is in use as a Zooid data directory; give a new directory, or an empty one",
@@ -158,6 +161,12 @@ const unfinishedName = "import-unfinished"
 func (o *ImportOptions) write(cluster uint64, t *tree.Tree, digest uint64, stay bool) error {
 	dirs := o.dirs()
 	made := slices.Clone(dirs)
+	if err := o.takeBack(); err != nil {
+		return err
+	}
+	if err := o.Free(); err != nil {
+		return err
+	}
 	for i, dir := range dirs {
 		made[i] = filepath.Join(dir, unfinishedName)
 		if err := os.RemoveAll(made[i]); err != nil {
@@ -165,6 +174,9 @@ func (o *ImportOptions) write(cluster uint64, t *tree.Tree, digest uint64, stay 
 		}
 	}
 	defer func() {
+		if names, err := o.moving(); len(names) > 0 || err != nil {
+			return // files are left in their places, and their names are needed
+		}
 		for _, dir := range made {
 			os.RemoveAll(dir) // leftovers there are useless
 		}
@@ -190,15 +202,7 @@ func (o *ImportOptions) write(cluster uint64, t *tree.Tree, digest uint64, stay 
 	if err := o.Free(); err != nil { // so that everything that is removed after an error is of this import
 		return err
 	}
-	for i := range dirs {
-		if err := moveFiles(made[i], dirs[i], os.Rename); err != nil {
-			for _, dir := range dirs {
-				err = errors.Join(err, storage.RemoveData(dir))
-			}
-			return err
-		}
-	}
-	return nil
+	return o.place(made, os.Rename)
 }
 
 // writeTree writes a data directory whose log begins with a snapshot of t: for a standalone server, or for these
@@ -245,34 +249,4 @@ func check(so storage.Options, apache, own uint64) error {
 	}
 	runtime.KeepAlive(t)
 	return errors.Join(err, dir.Close())
-}
-
-// moveFiles moves files into a data directory: the snapshot first, then IDENTITY, the log last. After a crash in
-// between a server refuses to start, instead of starting with an empty tree.
-func moveFiles(from, to string, rename func(from, to string) error) error {
-	entries, err := os.ReadDir(from)
-	if err != nil {
-		return fmt.Errorf("move the data directory to its place: %w", err)
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	rank := func(name string) int {
-		switch {
-		case strings.HasSuffix(name, ".snap"):
-			return 0
-		case strings.HasSuffix(name, ".log"):
-			return 2
-		}
-		return 1
-	}
-	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
-	for _, name := range names {
-		if err := errors.Join(rename(filepath.Join(from, name), filepath.Join(to, name)),
-			storage.OS{}.SyncDir(to)); err != nil {
-			return fmt.Errorf("move the data directory to its place: %w", err)
-		}
-	}
-	return nil
 }

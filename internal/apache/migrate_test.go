@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/apache/files"
+	"github.com/zooid-project/zooid/internal/apache/proof"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/internal/treeload"
@@ -218,50 +219,97 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// TestInterruptedImport: no server begins with an empty tree on what an import leaves that was cut off.
+// TestInterruptedImport: an import whose process ends while it moves its files to their places leaves a directory on
+// which no server starts, and the next import takes back what was moved and starts over.
 func TestInterruptedImport(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	if _, err := Import(ImportOptions{Apache: files.Options{Dir: writeApache(t, 4, some())}, Dir: dir}); err != nil {
-		t.Fatal(err)
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// As moveFiles moves them: each prefix of the order is a state that a crash leaves.
-	for moved := range len(entries) {
-		part := t.TempDir()
-		from := filepath.Join(part, unfinishedName)
-		if err := os.CopyFS(from, os.DirFS(dir)); err != nil {
-			t.Fatal(err)
-		}
-		stop := errors.New("cut off")
-		n := 0
-		err := moveFiles(from, part, func(a, b string) error {
-			if n == moved {
-				return stop
+	from := files.Options{Dir: writeApache(t, 4, some())}
+	for _, separate := range []bool{false, true} {
+		for moved := 0; ; moved++ {
+			dir := t.TempDir()
+			o := ImportOptions{Apache: from, Dir: dir}
+			if separate {
+				o.LogDir = t.TempDir()
 			}
-			n++
-			return os.Rename(a, b)
-		})
-		if !errors.Is(err, stop) {
-			t.Fatal(err)
-		}
-		cluster, err := storage.ReadIdentity(storage.OS{}, part, "")
-		inUse := storage.InUse(part)
-		if err == nil {
-			var d *storage.Dir
-			if d, err = storage.Open(storage.Options{Dir: part, ClusterID: cluster}); err == nil {
-				if _, ok := d.NewestSnapshot(); !ok {
-					t.Errorf("after %d files a server would begin with an empty tree", moved)
+			ends := cutShort(t, o, moved)
+			if !ends {
+				if moved < 3 {
+					t.Errorf("only %d files are moved", moved)
 				}
-				d.Close()
+				break
+			}
+			if err := proof.Unready(dir, o.LogDir); err == nil {
+				t.Errorf("after %d files a server would start", moved)
+			}
+			if err := o.Free(); err != nil {
+				t.Errorf("after %d files: %v", moved, err)
+			}
+			if _, err := Import(o); err != nil {
+				t.Errorf("an import after %d files: %v", moved, err)
+				continue
+			}
+			if err := proof.Unready(dir, o.LogDir); err != nil {
+				t.Errorf("after %d files and another import: %v", moved, err)
+			}
+			if tr := opened(t, dir, o.LogDir); tr.NodeCount() != len(some()) {
+				t.Errorf("after %d files and another import there are %d znodes", moved, tr.NodeCount())
+			}
+			if err := o.Free(); err == nil {
+				t.Error("an import would replace data of a server")
 			}
 		}
-		if moved > 0 && !inUse {
-			t.Errorf("after %d files the directory seems to be new", moved)
+	}
+}
+
+// cutShort imports as a process does that ends before it moves the file n to its place, and reports whether there is
+// one.
+func cutShort(t *testing.T, o ImportOptions, n int) (ends bool) {
+	t.Helper()
+	whole := o
+	whole.Dir = t.TempDir()
+	if o.LogDir != "" {
+		whole.LogDir = t.TempDir()
+	}
+	if _, err := Import(whole); err != nil {
+		t.Fatal(err)
+	}
+	var made []string
+	for i, dir := range o.dirs() {
+		made = append(made, filepath.Join(dir, unfinishedName))
+		if err := os.CopyFS(made[i], os.DirFS(whole.dirs()[i])); err != nil {
+			t.Fatal(err)
 		}
+	}
+	defer func() { ends = recover() != nil }()
+	err := o.place(made, func(from, to string) error {
+		if n--; n < 0 {
+			panic("the process ends")
+		}
+		return os.Rename(from, to)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return false
+}
+
+// TestForeignNamesStay: the list of an import that was cut short names files of the data directory only.
+func TestForeignNamesStay(t *testing.T) {
+	t.Parallel()
+	o := ImportOptions{Apache: files.Options{Dir: writeApache(t, 4, some())}, Dir: t.TempDir()}
+	mine := filepath.Join(t.TempDir(), "mine")
+	for path, text := range map[string]string{ // any order: independent files
+		mine: "", filepath.Join(o.Dir, unfinishedName, movingName): "../" + filepath.Base(mine) + "\n",
+	} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Import(o); err == nil || !strings.Contains(err.Error(), "isn't of a file of an import") {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := os.Stat(mine); err != nil {
+		t.Error(err)
 	}
 }
 

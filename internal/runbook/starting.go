@@ -70,7 +70,7 @@ var starting = []Entry{
 		"Create the directory, correct the path, or remove audit.enable."},
 	{"ZD-1126", "The data directory belongs to an unfinished move from Apache",
 		"Either 'zooid import', 'zooid migrate seed' or 'zooid migrate switch' was writing the data and was cut short; the message names the folder with its files. A server that started would begin with an empty tree. Or 'zooid migrate switch' has made the data and has not released it: the command was interrupted or is still running. Apache's servers may have accepted writes since. A server that served this data would show clients a second tree.",
-		"If the message names a folder, run the command that was cut short again: it starts over. If you don't want its data, remove the folder. Otherwise, to continue, run the same 'zooid migrate switch' again on the machine that the message names; it uses its journal. To undo, start Apache's servers and run the same command with -undo; or, on this machine, run 'zooid migrate seed -drop ZOOCFG'."},
+		"If the message names a folder, run the command that was cut short again: it starts over, and replaces what it had moved to its place. If you don't want its data, remove the folder, and Zooid's files in dataDir and dataLogDir (IDENTITY, *.snap, *.log). Otherwise, to continue, run the same 'zooid migrate switch' again on the machine that the message names; it uses its journal. To undo, start Apache's servers and run the same command with -undo; or, on this machine, run 'zooid migrate seed -drop ZOOCFG'."},
 }
 
 // securing has the codes of keys, certificates, logins and secrets.

@@ -16,7 +16,6 @@ import (
 	"github.com/zooid-project/zooid/internal/apache"
 	"github.com/zooid-project/zooid/internal/apache/files"
 	"github.com/zooid-project/zooid/internal/apache/proof"
-	"github.com/zooid-project/zooid/internal/newensemble"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tool/cli"
 	"github.com/zooid-project/zooid/internal/tool/terminal"
@@ -142,8 +141,7 @@ func importFrom(from *apacheDirs, running bool, o *apache.ImportOptions,
 		return nil, err
 	}
 	o.Copy = func(string, uint64, bool) error { return still() }
-	done, err := apache.Import(*o)
-	return done, errors.Join(err, newensemble.HandOver(to...))
+	return apache.Import(*o)
 }
 
 // exitDamaged is the exit code for a damaged or incomplete directory.

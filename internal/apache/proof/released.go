@@ -54,8 +54,12 @@ func Unready(dir, logDir string) error {
 			path := filepath.Join(d, name)
 			switch entries, err := os.ReadDir(path); {
 			case err == nil && len(entries) > 0:
-				return fmt.Errorf("%s has files of an import, a switch or a seed that was cut short. Run the same command again, which starts over; or remove this folder, if you don't want that data",
-					path)
+				also := ""
+				if storage.InUse(dir) || storage.InUse(cmp.Or(logDir, dir)) {
+					also = " and the files that it had moved to their places (IDENTITY, *.snap, *.log)"
+				}
+				return fmt.Errorf("%s has files of an import, a switch or a seed that was cut short. Run the same command again, which starts over; or remove this folder%s, if you don't want that data",
+					path, also)
 			case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
 				return fmt.Errorf("look for the files of an import that was cut short: %w", err)
 			}
