@@ -44,7 +44,7 @@ func (l *loader) storageRules() {
 	if s.DataDir == "" {
 		l.fail("ZD-1004", "dataDir", "missing; add dataDir=/path/of/a/directory")
 	}
-	if s.DataLogDir == "" || sameDirectory(s.DataLogDir, s.DataDir) {
+	if s.DataLogDir == "" || SameDirectory(s.DataLogDir, s.DataDir) {
 		s.DataLogDir = s.DataDir
 	}
 	for _, name := range []string{"dataDir", "dataLogDir"} {
@@ -57,9 +57,8 @@ func (l *loader) storageRules() {
 	l.atLeast("snapCount", &s.SnapCount, snapCountMin)
 }
 
-// sameDirectory reports whether two paths name one directory, such as a directory and a link to it: a server would lock
-// it twice.
-func sameDirectory(a, b string) bool {
+// SameDirectory reports whether two paths name one directory, such as a directory and a link to it.
+func SameDirectory(a, b string) bool {
 	one, err := os.Stat(a)
 	other, err2 := os.Stat(b)
 	return err == nil && err2 == nil && os.SameFile(one, other)

@@ -96,12 +96,7 @@ func (a *apacheDirs) logged() error {
 		a.dir, logDir)
 }
 
-// samePlace reports whether two paths name one directory.
-func samePlace(a, b string) bool {
-	one, err1 := os.Stat(a)
-	other, err2 := os.Stat(b)
-	return err1 == nil && err2 == nil && os.SameFile(one, other)
-}
+var samePlace = config.SameDirectory
 
 // whereRelative says what to do about a directory in a zoo.cfg that is named by a relative path; "" about others.
 func whereRelative(dir string) string {

@@ -146,7 +146,7 @@ func tellExported(w io.Writer, done *apache.Exported, to string, took time.Durat
 	if done.Unconfirmed > 0 {
 		say("the last %d entries of the log may be uncommitted; they are exported", done.Unconfirmed)
 	}
-	for _, line := range noForm(&done.NoForm) {
+	for _, line := range done.NoForm.Lines() {
 		say("%s", line)
 	}
 	say("exported %d znodes and %d sessions into %s in %.1f s; zxid %#x, epoch %d, Apache's digest of the tree %#x",

@@ -13,33 +13,6 @@ import (
 	"github.com/zooid-project/zooid/internal/tool/txnlog"
 )
 
-// noForm describes the parts of a tree that Apache can't represent, a line each.
-func noForm(n *apache.NoForm) (lines []string) {
-	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	if n.Strangers > 0 {
-		say("%d sessions have passwords issued by Zooid, which Apache refuses: their clients see them expire, and their ephemeral znodes stay until the session timeout",
-			n.Strangers)
-	}
-	if n.TTLs > 0 {
-		say("%d znodes have a TTL: start Apache with -Dzookeeper.extendedTypesEnabled=true, or it deletes them", n.TTLs)
-	}
-	if n.Large > 0 {
-		say("%d znodes have more than 1048575 bytes of data: set Apache's jute.maxbuffer large enough for them, or it may not start",
-			n.Large)
-	}
-	if len(n.Exhausted) > 0 {
-		say("sequence numbers below these znodes are beyond 2147483647, which Apache can't continue: %s",
-			strings.Join(n.Exhausted, " "))
-	}
-	if len(n.Rules) > 0 {
-		say("limits and policies have no effect in Apache, which stores them as plain znodes: %s", strings.Join(n.Rules, " "))
-	}
-	if len(n.Schemes) > 0 {
-		say("ACLs of these schemes admit nobody in Apache, unless it has a provider for them: %s", strings.Join(n.Schemes, " "))
-	}
-	return lines
-}
-
 // noFormLater describes data that a server with this configuration may later hold and that Apache can't represent, a
 // line each.
 func noFormLater(cfg *config.Config) (lines []string) {
@@ -95,7 +68,7 @@ func (p *Program) checkBack(cfg *config.Config, stdout io.Writer) (int, error) {
 	}
 	now := apache.Survey(t)
 	tellNoForm(func(text string) { fmt.Fprintln(stdout, terminal.Visible(text)) },
-		append(noForm(&now), noFormLater(cfg)...))
+		append(now.Lines(), noFormLater(cfg)...))
 	if cfg.Client.Port < 0 {
 		return exitFailed, nil
 	}

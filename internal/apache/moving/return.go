@@ -127,7 +127,7 @@ func (r *returnRun) survey() error {
 		return fmt.Errorf("check for data that Apache can't represent: %w", err)
 	}
 	now := apache.Survey(t)
-	tellNoForm(r.says.say, noForm(&now))
+	tellNoForm(r.says.say, now.Lines())
 	text, _ := t.Membership().Members()
 	return r.takeMembers(text)
 }
