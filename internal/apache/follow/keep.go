@@ -388,7 +388,10 @@ func (k *keeper) install(name string) error {
 // close makes everything durable. The directory is complete then.
 func (k *keeper) close() error {
 	k.abandon()
-	err := errors.Join(k.closeLog(), k.err)
+	err := k.closeLog()
+	if k.err != nil { // the log's error is the same, or comes from it
+		err = k.err
+	}
 	return errors.Join(err, k.release())
 }
 

@@ -127,6 +127,19 @@ func TestForeignDirectory(t *testing.T) {
 	}
 }
 
+// TestUnwrittenMark: a directory with nothing but what is left of a mark, after kill -9 or on a full disk, counts as
+// empty.
+func TestUnwrittenMark(t *testing.T) {
+	t.Parallel()
+	o := startLeader(t).options(t.TempDir())
+	place(t, o.Dir, proof.CopyMarkName+".tmp", "{")
+	f, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, f)()
+}
+
 // TestStrangersFiles: a file that another program has put into a copy is neither removed nor replaced.
 func TestStrangersFiles(t *testing.T) {
 	t.Parallel()

@@ -120,7 +120,8 @@ func (c *Copy) Looks() bool { return c.look }
 // Mark returns the directory's mark, or nil if it has none. It must not be changed.
 func (c *Copy) Mark() *CopyMark { return c.mark }
 
-// Empty reports whether the directory has nothing in it. lost+found, which a new file system has, doesn't count.
+// Empty reports whether the directory has nothing in it. lost+found, which a new file system has, doesn't count, nor
+// does what is left of a mark that couldn't be written.
 func (c *Copy) Empty() (bool, error) {
 	names, err := c.names()
 	return len(names) == 0, err
@@ -133,7 +134,7 @@ func (c *Copy) names() (names []string, err error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		if e.Name() != "lost+found" {
+		if e.Name() != "lost+found" && e.Name() != CopyMarkName+".tmp" {
 			names = append(names, e.Name())
 		}
 	}
