@@ -47,9 +47,9 @@ type Exported struct {
 	NoForm
 }
 
-// unfinishedExport is a directory within To where files are written. They are moved to their places once they are
-// complete and have been read back.
-const unfinishedExport = "export-unfinished"
+// UnfinishedExport is a directory within ExportOptions.To where files are written. They are moved to their places once
+// they are complete and have been read back.
+const UnfinishedExport = "export-unfinished"
 
 // Export writes a directory on which Apache starts, reads it back and compares. It leaves nothing after an error.
 func Export(o ExportOptions) (*Exported, error) {
@@ -63,7 +63,7 @@ func Export(o ExportOptions) (*Exported, error) {
 		return nil, fmt.Errorf("write Apache's files: %s already exists; give a new directory, or an empty one", final)
 	}
 	_, missing := os.Stat(o.To)
-	unfinished := filepath.Join(o.To, unfinishedExport)
+	unfinished := filepath.Join(o.To, UnfinishedExport)
 	if err := errors.Join(os.RemoveAll(unfinished), os.MkdirAll(unfinished, 0o700)); err != nil {
 		return nil, fmt.Errorf("write Apache's files: %w", err)
 	}

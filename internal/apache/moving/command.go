@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
@@ -116,8 +115,12 @@ func (p *Program) Run(name string, args []string, stdout, stderr io.Writer) int 
 	}
 	ctx := context.Background()
 	if len(c.signals) > 0 {
+		var left func() string
+		if l, ok := s.(interface{ left() string }); ok { // see interrupt.go
+			left = func() string { return "zooid " + name + ": ended at once by a second signal. " + l.left() }
+		}
 		var stop func()
-		ctx, stop = signal.NotifyContext(ctx, c.signals...)
+		ctx, stop = terminal.Interruptible(c.signals, left, stderr)
 		defer stop()
 	}
 	code, err := s.run(ctx, cli.Streams{In: os.Stdin, Out: stdout, Err: stderr})
@@ -157,8 +160,9 @@ func migrateHelp() string {
 Moves a running ensemble from Apache ZooKeeper to Zooid, and back:
 
 ` + about + `
-zooid migrate COMMAND -h tells more about a command. zooid import and zooid export move
-the files of stopped servers. docs/migration.md describes a migration step by step.
+zooid migrate COMMAND -h tells more about a command. A second interrupt ends a command at
+once, after a line that says in which state (exit code 130). zooid import and zooid export
+move the files of stopped servers. docs/migration.md describes a migration step by step.
 `
 }
 

@@ -141,3 +141,29 @@ func (j *Journal) append(r Record) error {
 
 // Close closes the journal.
 func (j *Journal) Close() error { return j.f.Close() }
+
+// States describe what a command with a journal leaves when it is ended in between.
+type States struct {
+	Final        string // the step from which there is no way back
+	Before, Undo string // what was being done before that step, and how it is undone
+	After        string // what was being done from that step on
+}
+
+// Left returns the state that a journal records, and what to do. Before the first step, no server was stopped.
+func (s *States) Left(path string) string {
+	past, err := ReadJournal(path)
+	if err != nil {
+		return err.Error()
+	}
+	const again = "Run the same command again, which continues"
+	if len(past) == 0 {
+		return "No server was stopped. Run the same command again"
+	}
+	switch last := past[len(past)-1]; {
+	case last.Done:
+		return fmt.Sprintf("No server was stopped since the last try, which has ended with the step %s (%s)", last.Step, path)
+	case last.Step == s.Final:
+		return fmt.Sprintf("%s (%s). %s", s.After, path, again)
+	}
+	return fmt.Sprintf("%s (%s). Commands of -stop may still run. %s or starts over; or %s", s.Before, path, again, s.Undo)
+}
