@@ -83,10 +83,15 @@ func (o *ImportOptions) Free() error {
 		return err // write takes these files back, and then looks again
 	}
 	for _, dir := range o.dirs() {
-		if storage.InUse(dir) {
-			return fmt.Errorf("import into %s: it is in use as a Zooid data directory; give a new directory, or an empty one",
+		if !storage.InUse(dir) {
+			continue
+		}
+		if left, err := os.ReadDir(filepath.Join(o.Dir, unfinishedName)); err == nil && len(left) == 0 {
+			return fmt.Errorf("import into %s: an import was killed there when all its files were in their places: the data is complete. Start the server, or give a new directory to import again",
 				dir)
 		}
+		return fmt.Errorf("import into %s: it is in use as a Zooid data directory; give a new directory, or an empty one",
+			dir)
 	}
 	return nil
 }

@@ -254,8 +254,14 @@ func TestInterruptedImport(t *testing.T) {
 			if tr := opened(t, dir, o.LogDir); tr.NodeCount() != len(some()) {
 				t.Errorf("after %d files and another import there are %d znodes", moved, tr.NodeCount())
 			}
-			if err := o.Free(); err == nil {
-				t.Error("an import would replace data of a server")
+			if err := o.Free(); err == nil || !strings.Contains(err.Error(), "in use as a Zooid data directory") {
+				t.Errorf("another import would begin: %v", err)
+			}
+			if err := os.Mkdir(filepath.Join(dir, unfinishedName), 0o700); err != nil { // killed before it is removed
+				t.Fatal(err)
+			}
+			if err := o.Free(); err == nil || !strings.Contains(err.Error(), "the data is complete") {
+				t.Errorf("another import would begin: %v", err)
 			}
 		}
 	}
