@@ -244,6 +244,10 @@ func (f *Follower) dial(ctx context.Context) (net.Conn, string, error) {
 			f.last = address
 			return conn, address, nil
 		}
+		if errors.Is(err, io.EOF) { // in the handshake of TLS, or the login
+			err = fmt.Errorf("%s ends the connection: %w. If this goes on, its quorum port uses no TLS, or refuses this login",
+				address, err)
+		}
 		failed = fmt.Errorf("%w; %w", failed, err) // one line
 	}
 	return nil, "", failed

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -347,6 +348,22 @@ func TestEncryptedLeader(t *testing.T) {
 	defer run(t, f)()
 	until(t, f, "the error", func(s Status) bool {
 		return s.LastFailed != nil && strings.Contains(s.LastFailed.Error(), "requires TLS (-peer-tls-…)")
+	})
+}
+
+// TestUnencryptedLeader: a leader whose port uses no TLS closes the connection of a follower that does. The error says
+// so.
+func TestUnencryptedLeader(t *testing.T) {
+	t.Parallel()
+	o := startLeader(t).options(t.TempDir())
+	o.Dial = func(context.Context, string) (net.Conn, error) { return nil, io.EOF }
+	f, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run(t, f)()
+	until(t, f, "the error", func(s Status) bool {
+		return s.LastFailed != nil && strings.Contains(s.LastFailed.Error(), "its quorum port uses no TLS")
 	})
 }
 
