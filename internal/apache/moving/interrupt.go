@@ -13,11 +13,12 @@ import (
 )
 
 // left returns the state in which a second interrupt leaves a command, and what to do. It is called while run runs.
-
 func (f *exportFlags) left() string {
 	return fmt.Sprintf("Nothing was exported, unless %s exists. Run the same command again, or remove %s",
 		filepath.Join(f.o.To, files.Version2), filepath.Join(f.o.To, apache.UnfinishedExport))
 }
+
+func (f *compareFlags) left() string { return "Nothing was changed. Run the same command again" }
 
 func (f *followFlags) left() string {
 	return "The copy is as after a crash. Run the same command again: it continues with the copy"
