@@ -61,6 +61,8 @@
 // without a connection until the client has found a server with quorum. For locks and leadership the connection counts
 // as lost. For a cache it counts as a connection: the cache copies the state of that server and becomes fresh.
 //
+// A server sheds load ([zk.ErrThrottledOp]). Calls that write try again after a pause.
+//
 // A context ends. The call returns at once. Its error wraps the context's Err, never its cause, as in package zk. The
 // znode of a waiter or a claim is deleted in the background as soon as the ensemble can be reached, or with the
 // session. What a Ledger commits isn't undone: if zk.MaybeApplied holds for the error, it may be applied.

@@ -33,10 +33,10 @@ func NewElection(sessions *zk.Sessions, path string, opt Options) *Election {
 // its error, and calls lead again when this client leads. The same happens, with the cause ErrReleased, if lead calls
 // held.Unlock; the next leader is then another candidate, if there is one.
 //
-// When lead returns before its context has ended, or after ctx has ended, Run resigns and returns lead's error. To lead
-// again, call Run again. While this client doesn't lead, Run returns an error when ctx ends, when the zk.Sessions is
-// closed or can't open a session, and when the server refuses a request that Run needs. Each concurrent Run is a
-// candidate of its own.
+// When lead returns before its context has ended, or after ctx has ended, Run resigns, which may take up to five
+// seconds, and returns lead's error. To lead again, call Run again. While this client doesn't lead, Run returns an
+// error when ctx ends, when the zk.Sessions is closed or can't open a session, and when the server refuses a request
+// that Run needs. Each concurrent Run is a candidate of its own.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, held *Held) error) error {
 	for {
 		var held *Held

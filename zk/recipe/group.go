@@ -36,8 +36,8 @@ func (g *Group) Wait(ctx context.Context) error {
 	return g.view.Wait(ctx)
 }
 
-// Members returns the data of the known members by id, this client included. It sends no request. The caller must not
-// change the data.
+// Members returns the data of the known members by id, this client included. It sends no request. The map belongs to
+// the caller; the data must not be changed.
 func (g *Group) Members() map[string][]byte {
 	members := map[string][]byte{}
 	for path, node := range g.view.Snapshot() {

@@ -16,8 +16,9 @@ import (
 // first, and one whose reply was lost, cost more. Several goroutines may use a Ledger; their commits run one after
 // another. Use several Ledgers to commit in parallel.
 //
-// While the connection is lost, a commit waits. If ctx or the session ends before the outcome is known, zk.MaybeApplied
-// holds for the error.
+// While the connection is lost, a commit waits. If ctx or the session ends, or another client deletes the ledger's
+// znode, before the outcome of a lost reply is known, zk.MaybeApplied holds for the error. In all other cases the
+// ledger replaces a deleted znode.
 type Ledger struct {
 	c   *zk.Client
 	dir string

@@ -25,8 +25,9 @@ var lockMarks = marks{exclusive: []string{"lock-", "__lock__"}}
 // extra_lock_patterns=["lock-"]. If Curator takes part too, kazoo's Lock must also use the name that Curator sorts by,
 // in a subclass with _NODE_NAME = "-lock-", since Curator doesn't recognize other names.
 //
-// When the connection is lost, a waiter keeps its place and continues to wait. When the session expires, Lock fails
-// with zk.ErrSessionExpired. See Held for the holder.
+// When the connection is lost, a waiter keeps its place and continues to wait. If another client deletes its znode, it
+// moves to the end of the line. When the session expires, Lock fails with zk.ErrSessionExpired. See Held for the
+// holder.
 type Mutex struct{ line line }
 
 // NewMutex returns the mutex whose participants are children of path. It sends no request.

@@ -75,7 +75,8 @@ const contentionPauseMax = 64 * time.Millisecond
 
 // Update replaces the value by the result of change and returns the new value. If another client changes the value
 // meanwhile, Update calls change again with that value, until ctx or the session ends. If change returns an error,
-// Update writes nothing and returns the same error. old is nil if the znode doesn't exist.
+// Update writes nothing and returns the same error. old is nil if the znode doesn't exist; change may keep and modify
+// it.
 func (v *Value) Update(ctx context.Context, change func(old []byte) ([]byte, error)) ([]byte, error) {
 	for wait := time.Millisecond; ; wait = min(2*wait, contentionPauseMax) {
 		old, version, err := v.Get(ctx)
