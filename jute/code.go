@@ -34,7 +34,7 @@ const (
 	ErrInvalidACL                   Code = -114 // the access control list is empty or invalid
 	ErrAuthFailed                   Code = -115 // a credential was refused
 	ErrSessionMoved                 Code = -118 // the session is at another server now
-	ErrNotReadOnly                  Code = -119 // a write to a read-only server
+	ErrNotReadOnly                  Code = -119 // a write or sync at a read-only server
 	ErrEphemeralOnLocalSession      Code = -120 // a local session can't have ephemeral znodes
 	ErrNoWatcher                    Code = -121 // there is no such watch
 	ErrRequestTimeout               Code = -122 // made by Apache's Java client: no reply within its request timeout

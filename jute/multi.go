@@ -61,8 +61,8 @@ func (o *MultiOp) Append(b []byte) []byte {
 
 // DecodeMulti decodes the record of a multi or multiRead request. Like Apache's decoder it fails on an operation that
 // can't be part of one, on a mix of reads and writes, and on a create, create2 or createContainer whose flags aren't a
-// mode or have a time to live. d.Err reports none of these errors. The caller must check whether reads are allowed in
-// the request.
+// mode or have a time to live. d.Err reports none of these errors; an error that it reports is returned, too. The
+// caller must check whether reads are allowed in the request.
 func DecodeMulti(d *Decoder) ([]MultiOp, error) {
 	return DecodeMultiInto(make([]MultiOp, 0, countMulti(*d)), d)
 }

@@ -144,7 +144,7 @@ func (r *IntResponse) Decode(d *Decoder) { r.Value = d.Int() }
 // ClientInfo is one identity in the reply to whoAmI.
 type ClientInfo struct{ Scheme, User string }
 
-// WhoAmIResponse is the reply to whoAmI.
+// WhoAmIResponse is the reply to whoAmI, a request without a record.
 type WhoAmIResponse struct{ Clients []ClientInfo }
 
 // Append appends the record.

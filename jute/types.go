@@ -74,7 +74,8 @@ func DecodeACLs(d *Decoder) []ACL {
 // WorldACL returns the list with one entry that grants perms to everybody.
 func WorldACL(perms Perm) []ACL { return []ACL{{perms, ID{"world", "anyone"}}} }
 
-// Stat is a znode's metadata as clients see them. Times are in milliseconds since 1970 by the leader's clock.
+// Stat is a znode's metadata as clients see them, and the reply to exists, setData and setACL. Times are in
+// milliseconds since 1970 by the leader's clock.
 type Stat struct {
 	Czxid          int64 // zxid of the change that created the znode
 	Mzxid          int64 // zxid of the last change of its data
