@@ -38,8 +38,8 @@ import (
 // A Provider serves one scheme. Its methods are called by many connections at once. A call that panics counts as
 // one that refuses: the credential, or the id.
 type Provider interface {
-	// Scheme returns the scheme's name: 1 to SchemeBytesMax lower-case letters, digits, and "-"
-	// between them. It is always the same.
+	// Scheme returns the scheme's name: 1 to SchemeBytesMax lower-case letters, digits, and "-" between them. It is always
+	// the same. The server doesn't start if two providers have one scheme.
 	Scheme() string
 
 	// HandleAuthentication judges a credential that a client has sent (addauth, or a request to the admin server), and
@@ -75,7 +75,7 @@ type Request struct {
 type Identities struct {
 	// IDs are the ids of the provider's scheme that match the client in an ACL. Without any, and without Super, the
 	// credential is refused. A connection has at most 64 identities of 4 KiB altogether, and at most 8 of a scheme with a
-	// Rule; a credential that proves more is refused.
+	// Rule; a credential that proves more is refused. The server doesn't keep the slice.
 	IDs []string
 	// Super makes the client a superuser, which ACLs don't restrict.
 	Super bool
