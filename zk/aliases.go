@@ -123,7 +123,7 @@ const (
 	ErrInvalidACL                   = jute.ErrInvalidACL // the access control list is empty or invalid
 	ErrAuthFailed                   = jute.ErrAuthFailed // the server refused credentials
 	ErrSessionMoved                 = jute.ErrSessionMoved
-	ErrNotReadOnly                  = jute.ErrNotReadOnly             // a write to a read-only server
+	ErrNotReadOnly                  = jute.ErrNotReadOnly             // a write or Sync at a read-only server
 	ErrEphemeralOnLocalSession      = jute.ErrEphemeralOnLocalSession // a local session can't have ephemeral znodes
 	ErrNoWatcher                    = jute.ErrNoWatcher               // there is no such watch
 	ErrRequestTimeout               = jute.ErrRequestTimeout

@@ -86,7 +86,7 @@ func (c *Client) abs(path string) string {
 }
 
 // A Place says which znode a path means in a session, whatever the chroot of the client. Places can be compared: two
-// are equal if they have one session and one whole path. Recipes use them to notice that two locks are the same one.
+// are equal if their clients share a session by Chroot and they have one whole path. Recipes compare locks by them.
 type Place struct {
 	s    *session
 	path string

@@ -75,11 +75,11 @@ func (e *MultiError) Error() string {
 func (e *MultiError) Unwrap() error { return e.Code }
 
 // MaybeApplied reports whether the write that failed with err may have been applied: the request was sent, and no reply
-// came, because the connection was lost, the call's context ended, or the client ended (Close, Detach, ErrAuthFailed).
-// Sending it again may apply it twice. To find out, call Sync on the same client until it succeeds, then read: without
-// Sync the read may come from a server that is behind. After Sync, a write that wasn't applied never will be.
-// MaybeApplied returns false for reads (see Retryable), for requests that were never sent, and for every error that a
-// server returned, except one of CreateProtected after an earlier attempt.
+// came, because the connection was lost, the call's context ended, or the client ended (Close, Detach, ErrAuthFailed),
+// or the reply was too large (ErrReplyTooLarge). Sending it again may apply it twice. To find out, call Sync on the
+// same client until it succeeds, then read: without Sync the read may come from a server that is behind. After Sync, a
+// write that wasn't applied never will be. MaybeApplied returns false for reads (see Retryable), for requests that were
+// never sent, and for every error that a server returned, except one of CreateProtected after an earlier attempt.
 func MaybeApplied(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.maybeApplied

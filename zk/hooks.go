@@ -27,9 +27,9 @@ type Hooks struct {
 	// servers. err is nil if the server has accepted the session.
 	Connect func(server string, took time.Duration, err error)
 
-	// State is called for each change of the client's state, in order. before is the previous state. A client begins in
-	// StateConnecting, for which there is no call. The last call has a final state. The first call may come shortly
-	// after Client.Wait returns, but comes before the first reply.
+	// State is called for each change of the client's state, in order and one call at a time. before is the previous
+	// state. A client begins in StateConnecting, for which there is no call. The last call has a final state. The first
+	// call may come shortly after Client.Wait returns, but comes before the first reply.
 	State func(before State, now StateChange)
 
 	// Watch is called for each notification from a server, after the watches concerned have received it. The path is
@@ -57,7 +57,7 @@ type RequestEnd struct {
 	Start    time.Time     // when the caller began, before any wait for room in the queue
 	Duration time.Duration // until the end, with all attempts and pauses
 	Attempts int           // 1, or more because of Options.Retry
-	Sent     int           // the size of the request in bytes, including its length field
+	Sent     int           // the size of the request in bytes, including its length field, however often it was sent
 	Received int           // the size of the reply in bytes, including its length field; 0 without a reply
 }
 

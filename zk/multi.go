@@ -57,7 +57,7 @@ func ChildrenOp(path string) MultiOp { return MultiOp{Op: jute.OpGetChildren, Pa
 // Multi applies all operations or none, as one change of the ensemble's state. Each operation sees the effects of those
 // before it. ops may be checks, creates, sets and deletes. One request has them all, so Options.MaxRequestBytes bounds
 // their data together. The results are in the order of ops. If the server refuses one, err wraps a *MultiError that
-// names it, and nothing was applied. Without ops Multi succeeds.
+// names it, and nothing was applied. Error.Path names one with an invalid argument. Without ops Multi succeeds.
 func (c *Client) Multi(ctx context.Context, ops ...MultiOp) ([]MultiResult, error) {
 	return c.multi(ctx, jute.OpMulti, ops)
 }

@@ -119,8 +119,8 @@ type Options struct {
 	MaxUnreadEvents int
 
 	// Retry decides whether a failed call is sent again, and after which pause. It is called only if Retryable(err) holds,
-	// so no policy can apply a write twice. attempt is the number of attempts so far, at least 1. The pause ends early
-	// when the call's context ends. Calls of a Pipeline are never retried. Nil means RetrySafe(3).
+	// so no policy can apply a write twice. attempt is the number of attempts so far, at least 1. Only the end of the
+	// call's context shortens the pause. Calls of a Pipeline are never retried. Nil means RetrySafe(3).
 	Retry func(attempt int, err error) (pause time.Duration, again bool)
 
 	// lookup resolves a host name; nil if Dial does.

@@ -14,7 +14,7 @@ var errBrokenPipeline = errors.New("not sent: the pipeline's connection was lost
 type pin struct{ epoch int64 }
 
 // A Pipeline sends calls one after another without waiting for replies, and returns a Future for each. The ensemble
-// applies the writes in the order of the calls. If the server refuses one, the later ones are still applied.
+// applies the writes in the order of the calls. If one is refused or fails at once, the later ones are still applied.
 //
 // If the connection is lost while any request of the client is sent and unanswered, the Pipeline has ended: its
 // unanswered calls fail with ErrConnectionLoss, and so do all later ones. MaybeApplied holds for the writes that were

@@ -22,8 +22,8 @@ type made struct {
 	err  error
 }
 
-// CreateProtected is like CreateStat, but continues after lost connections. If the reply is lost, it checks whether the
-// znode exists, and creates it if not, until ctx or the session ends. Options.Retry doesn't apply.
+// CreateProtected is like CreateStat, but tries again after a lost connection, ErrThrottledOp and ErrNotReadOnly, until
+// ctx or the session ends, whatever Options.Retry says. After a lost reply it first checks whether the znode exists.
 //
 // In a sequential mode the last part of the name gets a unique prefix of the form "_c_UUID-", by which the znode is
 // found again. If ctx ends first, the client deletes the znode in the background if it was created, and MaybeApplied is

@@ -26,10 +26,10 @@ type SASLMechanism interface {
 
 // A SASLLogin is the client's half of one login.
 type SASLLogin interface {
-	// Step takes the server's token challenge, nil at first, and returns the next token to send. A nil token isn't sent;
-	// an empty one is. done reports whether the client has finished. If there is also a token, the login succeeds once the
-	// server accepts it. An error means that the server's token is invalid; it is handled like an error of Begin.
-	// challenge is valid until Step returns. A login may take at most 16 steps.
+	// Step takes the server's token challenge, nil at first, and returns the next token to send. done reports whether the
+	// client has finished. With done, a nil token isn't sent; otherwise it is sent as an empty one. With done and a token,
+	// the login succeeds once the server accepts it. An error means that the server's token is invalid; it is handled like
+	// an error of Begin. challenge is valid until Step returns. A login may take at most 16 steps.
 	Step(challenge []byte) (token []byte, done bool, err error)
 }
 

@@ -20,7 +20,7 @@ type Sessions struct {
 
 // NewSessions returns a Sessions whose method Client calls open for each session, one call at a time. If open fails,
 // that Client fails, and the next one calls open again; but a Run, Ephemeral, Latch, Group or Cache that gets the error
-// ends for good. open should return without waiting, as New does:
+// ends for good. open should return without waiting, as New does; all other calls wait for it, whatever their ctx:
 //
 //	sessions := zk.NewSessions(func() (*zk.Client, error) {
 //		return zk.New("zk1,zk2,zk3/app", zk.Options{})

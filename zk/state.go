@@ -13,7 +13,7 @@ type State int
 const (
 	StateConnecting        State = iota // no connection; calls wait for one
 	StateConnected                      // all calls are answered
-	StateConnectedReadOnly              // reads are answered, writes fail with ErrNotReadOnly
+	StateConnectedReadOnly              // reads are answered; writes and Sync fail with ErrNotReadOnly
 	StateExpired                        // a server said so, or none answered for 4/3 of the timeout
 	StateAuthFailed                     // the server refused the client's credentials
 	StateClosed                         // Close or Detach was called

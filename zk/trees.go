@@ -25,7 +25,7 @@ func (c *Client) CreateAll(ctx context.Context, path string, data []byte, mode C
 }
 
 // EnsurePath creates the znode at path and its missing ancestors as persistent znodes with acl and without data. It
-// leaves existing znodes unchanged. After a lost connection it continues with the next one. It can't create the root of
+// leaves existing znodes unchanged. It continues after the same errors as CreateProtected. It can't create the root of
 // the client's chroot; use a client without the chroot for that.
 func (c *Client) EnsurePath(ctx context.Context, path string, acl []ACL) error {
 	for tries := 1; ; tries++ {
@@ -82,9 +82,9 @@ const (
 // continues. It doesn't notice when another client deletes a znode and creates it again right before its deletion.
 //
 // Up to 500 znodes are deleted in one transaction, all or none. More take several transactions, which delete the
-// deepest znodes first. If one fails, the znodes deleted before stay deleted, and DeleteAll may be called again. If the
-// connection is lost, DeleteAll waits for the next one, and after a lost reply it checks which znodes are left. If ctx
-// or the session ends while a transaction is unanswered, or during that check, MaybeApplied holds.
+// deepest znodes first. If one fails, the znodes deleted before stay deleted, and DeleteAll may be called again.
+// DeleteAll continues after the same errors as CreateProtected, and after a lost reply it checks which znodes are left.
+// If ctx or the session ends while a transaction is unanswered, or during that check, MaybeApplied holds.
 func (c *Client) DeleteAll(ctx context.Context, path string) error {
 	if path == "/" {
 		return &Error{Op: "delete", Path: path, Err: ErrBadArguments, detail: "the root can't be deleted"}

@@ -10,7 +10,7 @@ import (
 
 // A Codec converts values to the data of znodes and back. Several goroutines may call its methods at once.
 type Codec[T any] interface {
-	// Encode returns a value's data. Servers accept at most jute.maxbuffer bytes, 1 MiB by default.
+	// Encode returns a value's data, which may share its memory. Servers accept up to jute.maxbuffer bytes, usually 1 MiB.
 	Encode(value T) ([]byte, error)
 	// Decode returns the value of a znode's data. It must not keep data, which is nil for a znode without data. An
 	// error means that the data don't have the form of the codec.
