@@ -136,6 +136,47 @@ func TestWithdrawnCall(t *testing.T) {
 	})...)
 }
 
+// A settled context lets all other goroutines of a bubble finish their work before a caller waits for its end.
+type settled struct{ context.Context }
+
+func (s settled) Done() <-chan struct{} {
+	time.Sleep(time.Millisecond)
+	return s.Context.Done()
+}
+
+// A call whose context has already ended is never sent.
+func TestEndedContext(t *testing.T) {
+	t.Parallel()
+	scripted(t, Options{}, func(t *testing.T, c *Client, _ *network) {
+		get(t, c, "/before")
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		ctx := settled{ended}
+		check := func(name string, err error) {
+			if !errors.Is(err, context.Canceled) || MaybeApplied(err) || Retryable(err) {
+				t.Errorf("%s: %v, may be applied: %v", name, err, MaybeApplied(err))
+			}
+		}
+		_, err := c.Set(ctx, "/a", nil, AnyVersion)
+		check("Set", err)
+		_, _, err = c.Get(ctx, "/a")
+		check("Get", err)
+		_, _, err = c.CreateProtected(ctx, "/n-", nil, ModeEphemeralSequential, WorldACL(PermAll))
+		check("CreateProtected", err)
+		_, err = c.Pipeline().Set(ctx, "/a", nil, AnyVersion).Wait(t.Context())
+		check("Pipeline.Set", err)
+		get(t, c, "/after")
+	}, func(p *peer) {
+		p.accept()
+		for r := p.next(); r.op != jute.OpCloseSession; r = p.next() {
+			if r.op != jute.OpGetData || r.path() == "/a" {
+				p.t.Errorf("the client has sent %s %s", r.op, r.path())
+			}
+			p.obey(r, 1)
+		}
+	})
+}
+
 // With MaxOutstanding unanswered calls, the next one waits, until room is free or its context ends.
 func TestOutstandingMax(t *testing.T) {
 	t.Parallel()
@@ -636,24 +677,35 @@ func TestCreateProtectedRefusedInDoubt(t *testing.T) {
 // The work that goes on in the background has its own data and ACL.
 func TestCreateProtectedKeepsItsData(t *testing.T) {
 	t.Parallel()
+	var again atomic.Bool // the create was sent again
 	scripted(t, Options{}, func(t *testing.T, c *Client, _ *network) {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
 		data, acl := []byte("mine"), WorldACL(PermAll)
 		_, _, err := c.CreateProtected(ctx, "/n-", data, ModeEphemeralSequential, acl)
 		copy(data, "else")
 		acl[0].Perms = PermRead
-		if !errors.Is(err, context.Canceled) {
+		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
+		}
+		for !again.Load() {
+			time.Sleep(time.Millisecond)
 		}
 	}, func(p *peer) {
 		p.accept()
+		p.want(jute.OpCreate2)
+		time.Sleep(2 * time.Second) // the call has returned
+	}, func(p *peer) {
+		p.accept()
+		p.obey(p.want(jute.OpSync), 9)
+		p.obey(p.want(jute.OpGetChildren2), 9) // it isn't there: the next attempt encodes the data again
 		r := p.want(jute.OpCreate2)
 		var q jute.CreateRequest
 		q.Decode(r.decoder())
 		if string(q.Data) != "mine" || len(q.ACL) != 1 || q.ACL[0].Perms != PermAll {
 			p.t.Errorf("created with %q and %v", q.Data, q.ACL)
 		}
+		again.Store(true)
 		p.obey(r, 9)
 		p.serve()
 	})

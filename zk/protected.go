@@ -46,7 +46,7 @@ func (c *Client) CreateProtected(ctx context.Context, path string, data []byte, 
 	target := path[:slash+1] + prefix + path[slash+1:]
 	data, acl = bytes.Clone(data), slices.Clone(acl) // the work in the background may outlast this call
 	done := make(chan made)
-	started := c.s.behind(func() {
+	started := ctx.Err() == nil && c.s.behind(func() {
 		lasting := context.WithoutCancel(ctx)
 		m := c.createNamed(lasting, target, dir, prefix, data, mode, acl)
 		select {
@@ -58,7 +58,7 @@ func (c *Client) CreateProtected(ctx context.Context, path string, data []byte, 
 		}
 	})
 	op := opOfMode(mode).String()
-	if !started {
+	if !started && ctx.Err() == nil {
 		return "", Stat{}, &Error{Op: op, Path: path, Err: ErrClosed}
 	}
 	select {

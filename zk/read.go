@@ -41,8 +41,7 @@ func (c *Client) ExistsW(ctx context.Context, path string) (Stat, bool, *Watch, 
 	return stat, ok, ifRegistered(w, err), err
 }
 
-// Children returns the names of a znode's children, in no particular order, and
-// the znode's metadata.
+// Children returns the names of a znode's children, in no particular order, and the znode's metadata.
 func (c *Client) Children(ctx context.Context, path string) ([]string, Stat, error) {
 	k, err := c.readCall(jute.OpGetChildren2, path, nil)
 	return namesOf(c.run(ctx, k, err))

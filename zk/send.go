@@ -45,6 +45,8 @@ func (s *session) submit(ctx context.Context, k *call) error {
 		return newError(k, "", s.end)
 	case s.closing:
 		return newError(k, "", ErrClosed)
+	case ctx.Err() != nil:
+		return cancelError(ctx, k, "", false, "not sent")
 	case k.pin != nil && k.pin.epoch != 0 && k.pin.epoch != s.epoch:
 		return lossError(k, "", false, errBrokenPipeline)
 	case k.pin != nil:
@@ -190,8 +192,7 @@ func (s *session) collect(b []byte) []byte {
 	return b
 }
 
-// nextXid returns the number of the next request; those below 1 are special. The
-// caller holds s.mu.
+// nextXid returns the number of the next request; those below 1 are special. The caller holds s.mu.
 func (s *session) nextXid() int32 {
 	if s.xid++; s.xid == math.MaxInt32 {
 		s.xid = 1

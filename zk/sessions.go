@@ -30,8 +30,7 @@ func NewSessions(open func() (*Client, error)) *Sessions { return &Sessions{open
 
 // Client returns the current session, or a new one if the last has ended. It may not be connected yet; calls on it
 // wait. The caller must not close it. Client fails if the Sessions is closed (ErrClosed), if open fails, if ctx has
-// ended, and if a server has refused the credentials (ErrAuthFailed), since it would refuse them
-// again.
+// ended, and if a server has refused the credentials (ErrAuthFailed), since it would refuse them again.
 func (s *Sessions) Client(ctx context.Context) (*Client, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
