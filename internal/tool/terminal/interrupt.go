@@ -22,7 +22,7 @@ const (
 // SIGHUP doesn't count as a second one, since a lost terminal may send it more than once.
 func Interruptible(signals []os.Signal, left func() string, to io.Writer) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	got, ended := make(chan os.Signal, 1), make(chan struct{})
+	got, ended := make(chan os.Signal, 16), make(chan struct{}) // room for several: what finds no room is lost
 	signal.Notify(got, signals...)
 	go func() {
 		var first time.Time
