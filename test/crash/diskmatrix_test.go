@@ -221,6 +221,10 @@ func (r *Run) strikeAll(t *testing.T, rows []diskFault) (table []string) {
 	return table
 }
 
+// halfInjected is what a call returns (ENOSYS) if strace ends after it has replaced the call's number, and before it has
+// put the error in place: the server then meets a fault that isn't the cell's.
+const halfInjected = "function not implemented"
+
 // strike does what one cell says to a server, checks what it must do, and starts
 // it again. It returns what happened.
 func (r *Run) strike(t *testing.T, victim int, f diskFault) string {
@@ -265,7 +269,8 @@ func (r *Run) strike(t *testing.T, victim int, f diskFault) string {
 	if ended && code != 1 {
 		t.Errorf("%s %s: the server ended with code %d, want 1:\n%s", f.what, f.errno, code, text)
 	}
-	if ended && noRoom(f.errno) && slices.Contains(outlived, f.calls) && !directoryOpened.MatchString(text) {
+	if ended && noRoom(f.errno) && slices.Contains(outlived, f.calls) && !directoryOpened.MatchString(text) &&
+		!strings.Contains(text, halfInjected) {
 		t.Errorf("%s %s: the server ended for lack of room:\n%s", f.what, f.errno, text)
 	}
 	gap := time.Duration(0)
