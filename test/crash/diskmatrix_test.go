@@ -221,8 +221,8 @@ func (r *Run) strikeAll(t *testing.T, rows []diskFault) (table []string) {
 	return table
 }
 
-// halfInjected is what a call returns (ENOSYS) if strace ends after it has replaced the call's number, and before it has
-// put the error in place: the server then meets a fault that isn't the cell's.
+// halfInjected is what a call returns (ENOSYS) if strace ends after it has replaced the call's number, and before it
+// has put the error in place: the server then meets a fault that isn't the cell's.
 const halfInjected = "function not implemented"
 
 // strike does what one cell says to a server, checks what it must do, and starts
