@@ -93,9 +93,7 @@ func (k *Cache) Len() int {
 // watches, or zk.ErrReplyTooLarge for a znode larger than zk.Options.MaxResponseBytes.
 func (k *Cache) Wait(ctx context.Context) error {
 	for {
-		k.mu.RLock()
-		fresh, err, changed := k.fresh, k.err, k.changed
-		k.mu.RUnlock()
+		fresh, err, changed := k.state()
 		if fresh || err != nil {
 			return err
 		}
@@ -105,6 +103,13 @@ func (k *Cache) Wait(ctx context.Context) error {
 			return fmt.Errorf("recipe: cache %s: %w", k.root, ctx.Err())
 		}
 	}
+}
+
+// state returns whether the cache is complete, why it has ended, and a channel that is closed when one of them changes.
+func (k *Cache) state() (fresh bool, err error, changed <-chan struct{}) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.fresh, k.err, k.changed
 }
 
 // Close ends the cache, and the iterators of Events with ErrClosed. Its content can still be read. Close is idempotent.

@@ -64,16 +64,8 @@ type feed struct {
 // than 4,096 unread events it gets a CacheReset.
 func (k *Cache) Events(ctx context.Context) iter.Seq2[CacheEvent, error] {
 	return func(yield func(CacheEvent, error) bool) {
-		f := &feed{ready: make(chan struct{}, 1)}
-		k.mu.Lock()
-		items := k.content()
-		k.feeds[f] = struct{}{}
-		k.mu.Unlock()
-		defer func() {
-			k.mu.Lock()
-			delete(k.feeds, f)
-			k.mu.Unlock()
-		}()
+		f, items := k.subscribe()
+		defer k.unsubscribe(f)
 		for {
 			for _, e := range items {
 				if !yield(e, nil) {
@@ -87,6 +79,21 @@ func (k *Cache) Events(ctx context.Context) iter.Seq2[CacheEvent, error] {
 			}
 		}
 	}
+}
+
+// subscribe returns a new feed, and the present content as events. The caller must unsubscribe it.
+func (k *Cache) subscribe() (*feed, []CacheEvent) {
+	f := &feed{ready: make(chan struct{}, 1)}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.feeds[f] = struct{}{}
+	return f, k.content()
+}
+
+func (k *Cache) unsubscribe(f *feed) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.feeds, f)
 }
 
 // more waits for events of f.

@@ -255,9 +255,7 @@ func (e *Ephemeral) SetData(data []byte) {
 // as zk.ErrNoAuth, zk.ErrRequestTooLarge or that of an invalid path.
 func (e *Ephemeral) Wait(ctx context.Context) (int64, error) {
 	for {
-		e.mu.Lock()
-		token, err, changed := e.token, e.err, e.changed
-		e.mu.Unlock()
+		token, err, changed := e.state()
 		if token != 0 || err != nil {
 			return token, err
 		}
@@ -267,6 +265,14 @@ func (e *Ephemeral) Wait(ctx context.Context) (int64, error) {
 			return 0, fmt.Errorf("recipe: wait for %s: %w", e.path, ctx.Err())
 		}
 	}
+}
+
+// state returns the znode's czxid, 0 while there is none, why e has ended, and a channel that is closed when one of
+// them or the data change.
+func (e *Ephemeral) state() (czxid int64, err error, changed <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.token, e.err, e.changed
 }
 
 // Path returns the path of the znode.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,6 +94,59 @@ func TestGroup(t *testing.T) {
 		a.eventually("one sees new data", sees(one, map[string]string{"one": "1", "two": "two"}))
 		two.Close()
 		a.eventually("one is alone", sees(one, map[string]string{"one": "1"}))
+	})
+}
+
+// After Wait, a member sees itself.
+func TestGroupWait(t *testing.T) {
+	each(t, func(a *arena) {
+		s := a.source()
+		for i := range 50 {
+			path := fmt.Sprint("/group-", i)
+			g := recipe.JoinGroup(s, path, "me", recipe.Options{})
+			a.must(g.Wait(a.ctx))
+			if _, ok := g.Members()["me"]; !ok {
+				t.Errorf("%s: %v isn't me", path, g.Members())
+			}
+			g.Close()
+		}
+		g := recipe.JoinGroup(s, "/closed", "me", recipe.Options{})
+		defer g.Close()
+		a.must(g.Wait(a.ctx))
+		g.View().Close()
+		if err := g.Wait(a.ctx); !errors.Is(err, recipe.ErrClosed) {
+			t.Errorf("wait for a closed view: %v", err)
+		}
+	})
+}
+
+// Of two members that join at once, at least one sees the other after Wait.
+func TestGroupTwins(t *testing.T) {
+	each(t, func(a *arena) {
+		both := []*zk.Sessions{a.source(), a.source()}
+		a.must(a.client().Sync(a.ctx, "/"))
+		for i := range 50 {
+			var seen atomic.Int32
+			var all sync.WaitGroup
+			var groups [2]*recipe.Group
+			for j := range groups {
+				all.Go(func() {
+					g := recipe.JoinGroup(both[j], fmt.Sprint("/twins-", i), fmt.Sprint(j), recipe.Options{})
+					groups[j] = g
+					if err := g.Wait(a.ctx); err != nil {
+						t.Error(err)
+					}
+					seen.Add(int32(len(g.Members())))
+				})
+			}
+			all.Wait()
+			if seen.Load() < 3 {
+				t.Errorf("round %d: two members see %d in all", i, seen.Load())
+			}
+			for _, g := range groups {
+				g.Close()
+			}
+		}
 	})
 }
 

@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/zooid-project/zooid/zk"
 )
@@ -27,13 +28,33 @@ func JoinGroup(sessions *zk.Sessions, path, id string, opt Options) *Group {
 // Self returns this client's membership; its SetData replaces this member's data.
 func (g *Group) Self() *Ephemeral { return g.self }
 
-// Wait waits until this client is a member and the other members are known. It fails as Ephemeral.Wait and Cache.Wait
-// do.
+// Wait waits until this client is a member and View has its znode, and so all members from before it: of two clients
+// that join at once, at least one sees the other. It fails as Ephemeral.Wait and Cache.Wait do. This client must be
+// allowed to read its own znode (Options.ACL).
 func (g *Group) Wait(ctx context.Context) error {
-	if _, err := g.self.Wait(ctx); err != nil {
-		return err
+	f, _ := g.view.subscribe()
+	defer g.view.unsubscribe(f)
+	for {
+		_, err := g.self.Wait(ctx)
+		if err == nil {
+			err = g.view.Wait(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		czxid, _, selfChanged := g.self.state()
+		_, _, viewChanged := g.view.state()
+		if node, ok := g.view.Get(g.self.path); ok && czxid != 0 && node.Stat.Czxid >= czxid {
+			return nil
+		}
+		select {
+		case <-f.ready:
+		case <-selfChanged:
+		case <-viewChanged:
+		case <-ctx.Done():
+			return fmt.Errorf("recipe: group %s: %w", g.view.root, ctx.Err())
+		}
 	}
-	return g.view.Wait(ctx)
 }
 
 // Members returns the data of the known members by id, this client included. It sends no request. The map belongs to
