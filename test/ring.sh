@@ -3,8 +3,8 @@
 #   test/ring.sh gate        what is deterministic; any failure refuses the change, and nothing more is run
 #   test/ring.sh real        real processes; a test that fails runs once more, alone (test/rerun)
 #   test/ring.sh gate real   what CI does
-# WITHIN is the time in seconds for all of it. The gate always runs whole; what real doesn't reach is named. With STEPS='compat
-# fuzz' real has these steps alone, and doesn't say that it passed. Logs, one a step, are in bin/ring.
+# WITHIN is the time in seconds for all of it. The gate always runs whole; what real doesn't reach is named, and what failed
+# in it may run again for ten minutes more. With STEPS='compat fuzz' real has these steps alone, and doesn't say that it passed. Logs, one a step, are in bin/ring.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
@@ -79,7 +79,7 @@ asked() { [ -z "$steps" ] || [[ " $steps " == *" $1 "* ]]; }
 
 # lane STEP...: runs steps of real one after the other. 3: a failure that is final; 1: another one, and the others ran.
 lane() {
-	local again="GOTEST=$rerun -once $once -until $until -record $record" worst=0 code name
+	local again="GOTEST=$rerun -once $once -until $until -grace 10m -record $record" worst=0 code name
 	for name in "$@"; do
 		asked "$name" || continue
 		code=0

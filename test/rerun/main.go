@@ -13,7 +13,8 @@
 //   - a failure in a package that -once names: those whose tests are deterministic;
 //   - everything, if more tests fail than -most: then it isn't the machine.
 //
-// At the time -until rerun stops. Unfinished tests then count as not run, which is no failure: rerun names them. With
+// At the time -until rerun stops. Unfinished tests then count as not run, which is no failure: rerun names them. Failed
+// tests still get their second run, if it ends within -grace: that no time is left says nothing about a test. With
 // -record each result goes into a file, from which `rerun -close FILE` makes the lists at the end of a run: final,
 // failed, unsteady, skipped (tests that passed nowhere in the run) and not run.
 //
@@ -39,11 +40,12 @@ const (
 
 // options are the flags before the packages.
 type options struct {
-	again  bool      // whether to run failed tests again
-	most   int       // tests that may fail and be run again
-	once   []string  // ends of the paths of packages whose tests are never run again
-	until  time.Time // zero: no end
-	record string    // file; "": none
+	again  bool          // whether to run failed tests again
+	most   int           // tests that may fail and be run again
+	once   []string      // ends of the paths of packages whose tests are never run again
+	until  time.Time     // zero: no end
+	grace  time.Duration // the time after until that failed tests have to run again
+	record string        // file; "": none
 }
 
 func main() {
@@ -51,6 +53,7 @@ func main() {
 	once := flag.String("once", "", "ends of the paths of `packages` whose failed tests are not run again, with commas")
 	until := flag.Int64("until", 0, "stop at this time, in `seconds` since 1970")
 	closing := flag.String("close", "", "print the closing lists of this `file` of results, and exit")
+	flag.DurationVar(&o.grace, "grace", 0, "run failed tests again until this `duration` after -until")
 	flag.BoolVar(&o.again, "again", true, "run failed tests again")
 	flag.IntVar(&o.most, "most", 6, "run none again if more than `n` tests fail")
 	flag.StringVar(&o.record, "record", "", "append results to this `file`")

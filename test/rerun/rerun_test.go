@@ -123,6 +123,8 @@ func TestRun(t *testing.T) {
 			want:   []string{"not run:", "  planted/steady (all of its tests)"}},
 		{packages: []string{"unsteady", "slow"}, flags: []string{"-p", "1"}, short: true,
 			err: "no time is left", want: []string{"failed:", "not run:"}, wrong: "unsteady:"},
+		{packages: []string{"unsteady", "slow"}, flags: []string{"-p", "1"}, short: true,
+			change: func(o *options) { o.grace = time.Hour }, want: []string{"unsteady:", "not run:"}, wrong: "failed:"},
 	} {
 		name := strings.Join(append(slices.Clone(c.packages), c.flags...), " ")
 		if c.change != nil {

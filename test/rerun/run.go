@@ -69,6 +69,9 @@ func run(o options, packages, flags []string) (bad error) {
 // again runs a failed test alone and returns the result. The error is nil if it is unsteady.
 func (f failure) again(o options, flags []string) (outcome string, err error) {
 	name := f.pkg + " " + f.root
+	if !o.until.IsZero() {
+		o.until = o.until.Add(o.grace)
+	}
 	if !o.until.IsZero() && !time.Now().Before(o.until) {
 		return resultFailed, fmt.Errorf("%s failed, and no time is left to run it again", name)
 	}
