@@ -5,7 +5,7 @@
 //
 // A [Queue] has a lock of its own, which is the last in the order of locks: while it is held, nothing else is locked,
 // and only the functions of Options are called. Any goroutine may add requests, drop those of a client that is gone,
-// and ask how long the oldest has waited.
+// and ask how long the oldest has waited. The Queue also counts what gone clients have left (left.go).
 //
 // What is added is copied. An entry that [Queue.Take] returns belongs to its caller, which may give the memory back
 // ([Queue.Reuse]). Only the quorum's loop takes entries and writes their heads. The goroutine that applies entries

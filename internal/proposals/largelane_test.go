@@ -14,7 +14,9 @@ import (
 const laneLeast = 1000
 
 func newLaneQueue(now *int64) *Queue {
-	return New(Options{Now: func() int64 { return *now }, Dropped: func(int) {}, LargeFrom: laneLeast})
+	return New(Options{
+		Now: func() int64 { return *now }, Dropped: func(int) {}, Settled: func(int64) {}, LargeFrom: laneLeast,
+	})
 }
 
 // takeRequests returns the requests of the next entry, as applied; nil if there is none.
@@ -106,8 +108,11 @@ func TestLargeLaneKeepsOrder(t *testing.T) {
 				p.AddRecords(records)
 			case n == 12 && r.IntN(10) == 0:
 				cnx := r.Int64N(cnxs)
+				if gone[cnx] {
+					continue
+				}
 				gone[cnx] = true
-				p.Drop(cnx)
+				p.Gone(cnx, added[cnx]-taken[cnx], 1000*(added[cnx]-taken[cnx]), true)
 			default:
 				take()
 			}
@@ -121,6 +126,9 @@ func TestLargeLaneKeepsOrder(t *testing.T) {
 		}
 		if p.waiting.Load() || len(p.large.behind) > 0 || p.stale != nil {
 			t.Fatalf("seed %d: something is left: %v, stale %v", seed, p.large.behind, p.stale)
+		}
+		if len(p.left.of) > 0 || p.left.total != (load{}) {
+			t.Fatalf("seed %d: requests of gone connections count: %+v", seed, p.left)
 		}
 	}
 }

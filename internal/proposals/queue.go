@@ -28,9 +28,11 @@ const (
 
 // Options is what a Queue needs.
 type Options struct {
-	Now       func() int64 // a monotonic clock, ns
-	Dropped   func(n int)  // is called with the number of requests that are dropped because their client is gone
-	LargeFrom int          // the size (bytes) from which on a request is large; 0 means LargeRequestMin
+	Now     func() int64 // a monotonic clock, ns
+	Dropped func(n int)  // is called with the number of requests that are dropped because their client is gone
+	// Settled is called with the bytes of requests that Gone has counted, when they don't count any more.
+	Settled   func(bytes int64)
+	LargeFrom int // the size (bytes) from which on a request is large; 0 means LargeRequestMin
 }
 
 // A Queue holds stamped requests, encoded and in order, already in the form of log entries: requests of this server's
@@ -38,10 +40,11 @@ type Options struct {
 type Queue struct {
 	now       func() int64
 	dropped   func(n int)
+	settled   func(bytes int64)
 	largeFrom int
 
 	waiting atomic.Bool // something can be taken
-	counts  atomic.Bool // inFlight holds something
+	counts  atomic.Bool // inFlight or left holds something
 
 	mu    sync.Mutex
 	first []byte   // the entry that is taken before all others
@@ -53,7 +56,8 @@ type Queue struct {
 	since int64 // now (ns) when the oldest request not yet taken arrived, or time of the last take that left some
 
 	inFlight   largeInFlight // bounds the large entries that are taken
-	firstSince int64         // now (ns) when the oldest request in first arrived
+	left       left
+	firstSince int64 // now (ns) when the oldest request in first arrived
 
 	took   int64              // number of entries taken, not counting first and large ones
 	stale  map[int64]struct{} // cnxs of clients that are gone, whose requests are dropped
@@ -66,7 +70,7 @@ type staleUntil struct{ cnx, entry, large int64 }
 
 // New returns an empty Queue.
 func New(o Options) *Queue {
-	return &Queue{now: o.Now, dropped: o.Dropped, largeFrom: cmp.Or(o.LargeFrom, LargeRequestMin)}
+	return &Queue{now: o.Now, dropped: o.Dropped, settled: o.Settled, largeFrom: cmp.Or(o.LargeFrom, LargeRequestMin)}
 }
 
 // Add appends a request of the server itself, which it copies.
@@ -164,23 +168,73 @@ func (p *Queue) seal() {
 	p.waiting.Store(true)
 }
 
-// Drop records that the client of connection cnx is gone: its waiting requests are not taken.
-// No request of the connection may be added later.
-func (p *Queue) Drop(cnx int64) {
+// Gone records that the client of connection cnx is gone, with so many requests that are neither applied nor dropped
+// yet. Their bytes count until they are (Options.Settled). With drop, those that aren't taken yet never are. No request
+// of the connection may be added later, and none may be applied between the counting and this call.
+func (p *Queue) Gone(cnx, requests, bytes int64, drop bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	last := p.last()
-	if last == p.took && len(p.large.entries) == 0 {
+	until := staleUntil{cnx, p.last(), p.large.took + int64(len(p.large.entries))}
+	p.left.add(cnx, leftBy{load{requests, bytes}, until, p.now()})
+	p.count()
+	if !drop {
+		return
+	}
+	if until.entry == p.took && len(p.large.entries) == 0 {
 		if p.first == nil {
 			return // nothing waits
 		}
-		last++
+		until.entry++
 	}
 	if p.stale == nil {
 		p.stale = map[int64]struct{}{}
 	}
 	p.stale[cnx] = struct{}{}
-	p.staleQ = append(p.staleQ, staleUntil{cnx, last, p.large.took + int64(len(p.large.entries))})
+	p.staleQ = append(p.staleQ, until)
+}
+
+// count makes Applied look at each request while something has to be counted. mu is held.
+func (p *Queue) count() { p.counts.Store(p.inFlight.bytes > 0 || p.left.total.requests > 0) }
+
+// settle is called for each request of a gone client that is applied or dropped. mu is held.
+func (p *Queue) settle(cnx int64) {
+	if p.left.total.requests > 0 {
+		p.less(p.left.settle(cnx, p.now()))
+	}
+}
+
+// less reports requests of gone clients that don't count any more. mu is held.
+func (p *Queue) less(by load) {
+	if by.requests > 0 {
+		p.settled(by.bytes)
+	}
+}
+
+// Forget stops to count the requests of gone clients of which none was applied for long.
+func (p *Queue) Forget(now int64) {
+	if !p.counts.Load() {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for cnx, by := range p.left.of { // any order: each by itself
+		if p.taken(by.until) && now-by.since >= leftPatience {
+			p.less(p.left.remove(cnx))
+		}
+	}
+	p.count()
+}
+
+// taken reports whether all entries are taken that may hold requests of a gone client.
+func (p *Queue) taken(until staleUntil) bool {
+	return until.entry <= p.took && until.large <= p.large.took
+}
+
+// Left returns the bytes of the requests of gone clients that count.
+func (p *Queue) Left() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.left.total.bytes
 }
 
 // last returns the number of the newest entry that isn't first or large.
@@ -197,14 +251,18 @@ func (p *Queue) last() int64 {
 func (p *Queue) without(b []byte) []byte {
 	left, dropped := tree.WithoutRecords(b[HeadSize:], func(q *tree.Request) bool {
 		_, gone := p.stale[q.Cnx]
-		return gone && q.Op != tree.OpEnter // OpEnter records are this server's own, and numbered
+		gone = gone && q.Op != tree.OpEnter // OpEnter records are this server's own, and numbered
+		if gone {
+			p.settle(q.Cnx)
+		}
+		return gone
 	})
 	if dropped > 0 {
 		b = append(b[:HeadSize], left...)
 		p.dropped(dropped)
 	}
 	n := 0
-	for n < len(p.staleQ) && p.staleQ[n].entry <= p.took && p.staleQ[n].large <= p.large.took {
+	for n < len(p.staleQ) && p.taken(p.staleQ[n]) {
 		delete(p.stale, p.staleQ[n].cnx)
 		n++
 	}
@@ -255,8 +313,8 @@ func (p *Queue) takeOne() (b []byte, waited int64) {
 	}
 	if large {
 		p.inFlight.note(b, now)
-		p.counts.Store(p.inFlight.bytes > 0)
 	}
+	p.count()
 	if p.first == nil && len(p.full) == 0 && p.cur == nil && len(p.large.entries) == 0 {
 		p.waiting.Store(false)
 		p.stale, p.staleQ = nil, nil
@@ -271,7 +329,8 @@ func (p *Queue) Applied(q *tree.Request, now int64) {
 	}
 	p.mu.Lock()
 	p.inFlight.applied(q, now)
-	p.counts.Store(p.inFlight.bytes > 0)
+	p.settle(q.Cnx)
+	p.count()
 	p.mu.Unlock()
 }
 
@@ -298,8 +357,9 @@ func (p *Queue) Clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.first, p.full, p.cur, p.stale, p.staleQ = nil, nil, nil, nil, nil
-	p.large, p.inFlight = largeLane{}, largeInFlight{}
-	p.counts.Store(false)
+	p.less(p.left.total)
+	p.large, p.inFlight, p.left = largeLane{}, largeInFlight{}, left{}
+	p.count()
 	p.waiting.Store(false)
 }
 

@@ -100,7 +100,7 @@ func goneAreForgotten(t *testing.T, least int) {
 	for cnx := int64(1); cnx <= 100; cnx++ {
 		add(cnx)
 		add(1000)
-		if p.Drop(cnx); len(p.stale) > 3 || len(p.staleQ) > 3 {
+		if p.Gone(cnx, 0, 0, true); len(p.stale) > 3 || len(p.staleQ) > 3 {
 			t.Fatalf("%d clients that are gone are remembered", len(p.stale))
 		}
 		if cnx == 1 {
@@ -121,6 +121,72 @@ func goneAreForgotten(t *testing.T, least int) {
 	if taken == 0 || dropped == 0 {
 		t.Errorf("%d requests taken, %d dropped", taken, dropped)
 	}
+}
+
+// TestGoneCount: requests of gone clients count until they are applied, dropped or cleared, or until all are taken and
+// none was applied for long.
+func TestGoneCount(t *testing.T) {
+	t.Parallel()
+	now := int64(0)
+	var bytes int64 // that count
+	p := New(Options{
+		Now: func() int64 { return now }, Dropped: func(int) {},
+		Settled: func(b int64) { bytes -= b },
+	})
+	gone := func(cnx, n, b int64, drop bool) {
+		bytes += b
+		p.Gone(cnx, n, b, drop)
+	}
+	add := func(cnx int64, size int) {
+		p.AddRecords(tree.AppendRecord(nil, &tree.Request{Op: jute.OpSetData, Cnx: cnx, Body: make([]byte, size)}))
+	}
+	counts := func(when string, want int64) {
+		t.Helper()
+		if left := p.Left(); bytes != want || left != want {
+			t.Errorf("%s: %d bytes count, of %d, want %d", when, bytes, left, want)
+		}
+	}
+	applied := func(cnx int64) { p.Applied(&tree.Request{Op: jute.OpSetData, Cnx: cnx}, now) }
+	for range 3 {
+		add(1, 10)
+		add(2, 2*LargeRequestMin)
+	}
+	gone(1, 3, 100, false)
+	gone(2, 3, 1000, true)
+	gone(3, 0, 0, true)
+	counts("at first", 1100)
+	applied(4)
+	now += leftPatience
+	p.Forget(now)
+	counts("while they wait", 1100)
+	for b, _ := p.Take(); b != nil; b, _ = p.Take() {
+	}
+	counts("once those of 2 are dropped", 100)
+	applied(1)
+	counts("once one is applied", 67)
+	now += leftPatience - 1
+	p.Forget(now)
+	applied(1)
+	counts("once two are", 34)
+	add(5, 10)
+	gone(5, 1, 50, false)
+	now += leftPatience - 1
+	p.Forget(now)
+	counts("within the patience", 84)
+	now++
+	p.Forget(now)
+	counts("after it", 50) // that of 5 isn't taken
+	applied(1)
+	p.Take()
+	applied(5)
+	counts("once all are applied", 0)
+	if p.counts.Load() {
+		t.Error("Applied still looks at each request")
+	}
+	add(5, 10)
+	gone(5, 1, 50, false)
+	p.Clear()
+	counts("under another leader", 0)
 }
 
 // TestWaits: the wait of an entry is that of its oldest request.

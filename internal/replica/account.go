@@ -91,6 +91,8 @@ func (r *Replica) AccountMemory(peers, limit int64) (memory.Use, memory.Step) {
 	r.rooms.bound(limit)
 	r.unanswered.bound(limit)
 	r.closeSlow(r.now())
+	r.proposals.Forget(r.now())
+	r.unanswered.wake()
 	m.watches.Store(u.Watches)
 	m.rest.Store(u.Total() - u.Watches)
 	r.relieve()

@@ -113,6 +113,9 @@ func (r *Replica) applied(res *tree.Result, now int64) {
 		r.locals.entered(res)
 		return
 	case jute.OpCloseSession, tree.OpExpire:
+		if c := r.clients[res.Cnx]; c != nil {
+			c.arrival.applied = res.Seq
+		}
 		r.ended(res, now)
 		return
 	}
@@ -120,6 +123,10 @@ func (r *Replica) applied(res *tree.Result, now int64) {
 	if c == nil || res.Session == 0 {
 		return
 	}
+	if res.Outcome == tree.SessionGone && r.locals.sessions[res.Session] != nil {
+		return // its session is entering, and the write is sent again after that
+	}
+	c.arrival.applied = res.Seq
 	switch res.Outcome {
 	case tree.Applied:
 		if res.Limit != tree.NoLimit {
@@ -132,8 +139,6 @@ func (r *Replica) applied(res *tree.Result, now int64) {
 	case tree.Moved:
 		r.movedFrom(c, "its session moved to another connection")
 	case tree.SessionGone:
-		if r.locals.sessions[res.Session] == nil { // otherwise it is entering, and the write is sent again after that
-			c.CloseAfter("its session ended")
-		}
+		c.CloseAfter("its session ended")
 	}
 }

@@ -99,8 +99,9 @@ type arrival struct {
 	awaited    bool          // counted in Replica.connecting
 	reserved   sessionOwners // count the session it has asked for
 	newcomer   newcomer
-	unrecorded bool // the session began read-only and is in no table
-	touched    bool // is in Replica.telling.touched
+	unrecorded bool  // the session began read-only and is in no table
+	applied    int64 // seq of the last write that was applied
+	touched    bool  // is in Replica.telling.touched
 }
 
 // ahead counts the unanswered requests that hold back the writes behind them. A new write must not overtake a sync or a
@@ -449,22 +450,32 @@ func (c *Client) Quiet() {
 	}
 }
 
-// disconnected marks the socket as gone, frees the output that waited for it, and wakes the reader.
-// It returns the number and the bytes of the requests that will never be answered, and how many of
-// them are writes that were sent.
-func (c *Client) disconnected() (count, bytes, sent int) {
+// disconnected marks the socket as gone, frees the output that waited for it, and wakes the reader. It returns the
+// requests that will never be answered. Replica.mu is held.
+func (c *Client) disconnected() (l leftover) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
-	count, bytes = c.unanswered.len(), c.unanswered.bytes
+	l.requests, l.bytes = int64(c.unanswered.len()), int64(c.unanswered.bytes)
 	for i := c.unanswered.head; i < len(c.unanswered.items); i++ {
-		if q := &c.unanswered.items[i]; q.isWrite() && !q.held {
-			sent++
+		switch q := &c.unanswered.items[i]; {
+		case !q.isWrite() || q.held:
+			l.unsent++
+		case q.seq > c.arrival.applied:
+			l.sent++
+			l.sentBytes += int64(q.size)
 		}
 	}
 	c.unanswered, c.out.frames, c.out.spare, c.steps.read = queue{}, nil, nil, nil
 	c.leaveRooms()
 	c.out.events.drop()
 	c.room.Broadcast()
-	return count, bytes, sent
+	return l
+}
+
+// leftover is what a connection that ends has unanswered.
+type leftover struct {
+	requests, bytes int64
+	unsent          int   // requests that will never be executed
+	sent, sentBytes int64 // writes that were sent, and aren't applied yet
 }

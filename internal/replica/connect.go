@@ -341,14 +341,16 @@ func (r *Replica) ended(res *tree.Result, now int64) {
 
 // Disconnected forgets a client whose socket is gone. Its session lives on until it expires or
 // reconnects. The client's requests that aren't proposed yet are dropped, unless one of them closes
-// its session: that one must come after the client's other writes.
+// its session: that one must come after the client's other writes. The bytes of its writes that were sent count until
+// they are applied or dropped.
 func (r *Replica) Disconnected(c *Client) {
 	r.mu.Lock()
 	if r.clients[c.id] == c && c.arrival.unrecorded {
 		r.readOnlySessions--
 	}
 	delete(r.clients, c.id)
-	attaching := c.arrival.awaited && c.arrival.sent
+	l := c.disconnected()
+	r.proposals.Gone(c.id, l.sent, l.sentBytes, !c.reader.leaves && (l.sent > 0 || c.arrival.awaited && c.arrival.sent))
 	r.settled(c)
 	if r.hearing.attached[c.session] == c {
 		r.hearing.detach(c.session)
@@ -367,12 +369,8 @@ func (r *Replica) Disconnected(c *Client) {
 	r.limiter.addresses.leave(c.limits.address.Load(), c)
 	r.limiter.identified.leave(c.limits.identity.Load(), c)
 	r.syncs.forget(c)
-	count, bytes, sent := c.disconnected()
-	r.unanswered.add(-int64(count), -int64(bytes))
-	r.meters.droppedStale(count - sent)
-	if !c.reader.leaves && (sent > 0 || attaching) {
-		r.proposals.Drop(c.id)
-	}
+	r.unanswered.add(-l.requests, l.sentBytes-l.bytes) // what was sent still uses memory
+	r.meters.droppedStale(l.unsent)
 	r.unanswered.wake()
 	r.forgetWatches(c)
 }

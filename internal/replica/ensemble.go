@@ -29,6 +29,7 @@ func (r *Replica) Forward() []byte {
 	r.proposals.Reuse(r.loop.batch)
 	var queued int64
 	if r.loop.batch, queued = r.proposals.Take(); r.loop.batch == nil {
+		r.unanswered.wake() // all that waited may have been of gone clients
 		return nil
 	}
 	r.meters.Stages.queue.Observe(queued)
@@ -209,6 +210,8 @@ func (r *Replica) Batch() []byte {
 	if b != nil {
 		r.loop.propose(queued)
 		proposals.AppendHead(b[:0], r.clock.stamp(), r.tree.LastIndex(), r.tree.Digest())
+	} else {
+		r.unanswered.wake() // all that waited may have been of gone clients
 	}
 	return b
 }

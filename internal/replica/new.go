@@ -182,13 +182,16 @@ func New(o Options) *Replica {
 			membershipChanged: o.MembershipChanged, vet: o.Vet, alone: o.Servers == 0,
 			readOnlyMode: o.ReadOnlyMode && o.Servers > 1,
 		},
-		state:     state{clients: map[int64]*Client{}},
-		proposals: proposals.New(proposals.Options{Now: o.Now, Dropped: o.Meters.droppedStale, LargeFrom: o.LargeRequest}),
-		progress:  progress{began: o.Now(), replaying: true},
-		expiry:    expiry.New(o.ExpireInterval().Milliseconds(), o.Now()/1e6), locals: newLocals(&o, o.Now()/1e6),
+		state:    state{clients: map[int64]*Client{}},
+		progress: progress{began: o.Now(), replaying: true},
+		expiry:   expiry.New(o.ExpireInterval().Milliseconds(), o.Now()/1e6), locals: newLocals(&o, o.Now()/1e6),
 		broken: breakdown{report: o.Panicked}, hearing: newHearing(),
 		counts: sessionCounts{owners: map[int64]sessionOwners{}}, watches: watches{table: watch.New()},
 	}
+	r.proposals = proposals.New(proposals.Options{
+		Now: o.Now, Dropped: o.Meters.droppedStale, LargeFrom: o.LargeRequest,
+		Settled: func(bytes int64) { r.unanswered.add(0, -bytes) },
+	})
 	r.assemble()
 	r.use(o.Tree)
 	r.snapshots.count, r.snapshots.bytes = int64(o.SnapCount), o.SnapBytes

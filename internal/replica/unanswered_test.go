@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -47,7 +48,7 @@ func TestUnansweredBytesOfAll(t *testing.T) {
 	if _, err := s.receive(small, raw.request(nil, jute.OpCreate, creating("/small", nil, 0))); err != nil {
 		t.Fatal(err)
 	}
-	// One that goes frees what it holds.
+	// One that goes still holds what it has sent, until that is dropped.
 	holds := s.r.unanswered.bytes()
 	for _, c := range all {
 		c.mu.Lock()
@@ -58,7 +59,7 @@ func TestUnansweredBytesOfAll(t *testing.T) {
 			break
 		}
 	}
-	if n := s.r.unanswered.bytes(); n >= holds {
+	if n := s.r.unanswered.bytes(); n != holds {
 		t.Errorf("%d bytes wait after a client has gone, %d before", n, holds)
 	}
 	for deadline := time.Now().Add(30 * time.Second); received.Load() < clients; time.Sleep(time.Millisecond) {
@@ -72,6 +73,65 @@ func TestUnansweredBytesOfAll(t *testing.T) {
 	for records := s.forward(); len(records) > 0; records = s.forward() {
 		s.apply(records...)
 	}
+	if n, bytes := s.r.unanswered.count(), s.r.unanswered.bytes(); n != 0 || bytes != 0 {
+		t.Errorf("%d requests of %d bytes are unanswered in the end", n, bytes)
+	}
+}
+
+// TestGoneWritesAreBounded: what clients have sent that are gone uses memory until it is applied or dropped, so it
+// counts until then. Some close their sessions before they go. Others are being closed while their writes are applied.
+func TestGoneWritesAreBounded(t *testing.T) {
+	t.Parallel()
+	const clients, writes, size, most = 60, 2, 100_000, 1 << 20
+	s := newStage(t, Options{})
+	s.r.unanswered.bytesMax.Store(most)
+	raw := pipeline{}
+	var stream []byte
+	for range writes {
+		stream = raw.request(stream, jute.OpCreate, creating("/w-", make([]byte, size), jute.ModePersistentSequential))
+	}
+	leaving := raw.request(slices.Clone(stream), jute.OpCloseSession, nil)
+	all := make([]*Client, clients)
+	for i := range all {
+		all[i] = s.client(nil)
+		s.apply(s.forward()...)
+	}
+	var gone atomic.Int64
+	for i, c := range all {
+		go func() {
+			s.receive(c, [][]byte{stream, leaving}[i%2])
+			if i%20 == 0 {
+				c.CloseAfter("it is slow")
+			} else {
+				s.r.Disconnected(c)
+			}
+			gone.Add(1)
+		}()
+	}
+	settled := func() bool { return int64(s.r.unanswered.waits.Load())+gone.Load() == clients }
+	eventually(t, "readers wait", settled)
+	if n := s.r.proposals.Memory(); gone.Load() == clients || n > 2*most || s.r.unanswered.bytes() > most {
+		t.Fatalf("%d of %d are gone, and %d bytes of proposals wait", gone.Load(), clients, n)
+	}
+	disconnectClosing := func() {
+		for i, c := range all {
+			if c != nil && i%20 == 0 && c.Ending() != "" {
+				s.r.Disconnected(c)
+				all[i] = nil
+			}
+		}
+	}
+	for deadline := time.Now().Add(30 * time.Second); gone.Load() < clients; time.Sleep(time.Millisecond) {
+		s.apply(s.forward()...)
+		disconnectClosing()
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d clients have got their writes in", gone.Load(), clients)
+		}
+	}
+	for records := s.forward(); len(records) > 0; records = s.forward() {
+		s.apply(records...)
+	}
+	disconnectClosing()
 	if n, bytes := s.r.unanswered.count(), s.r.unanswered.bytes(); n != 0 || bytes != 0 {
 		t.Errorf("%d requests of %d bytes are unanswered in the end", n, bytes)
 	}
@@ -169,6 +229,7 @@ func fuzzReceive(s *localStage, state uint8, in []byte) {
 	drain()
 	c.TakeOutput(nil)
 	s.r.Disconnected(c)
+	drain() // what it has sent counts until it is dropped
 	if n, bytes := s.r.unanswered.count(), s.r.unanswered.bytes(); n != 0 || bytes != 0 {
 		s.t.Fatalf("%d requests of %d bytes are unanswered on no connection", n, bytes)
 	}
@@ -242,7 +303,10 @@ func TestWakesAtHalf(t *testing.T) {
 	if u.await(c); u.bytes() <= 500 {
 		t.Fatalf("%d bytes are unanswered", u.bytes())
 	}
-	if s.r.Disconnected(ends); c.awaits {
-		t.Error("the client whose requests took the bytes is gone, and it doesn't go on")
+	if s.r.Disconnected(ends); !c.awaits {
+		t.Error("it goes on while what the one that is gone has sent still waits")
+	}
+	if records := s.forward(); len(records) > 0 || c.awaits {
+		t.Errorf("%d records are sent; the requests that took the bytes are dropped, and it doesn't go on", len(records))
 	}
 }
