@@ -84,8 +84,7 @@ func (r *Replica) applyEntry(e quorum.Entry, visit func(*tree.Result)) error {
 	return err
 }
 
-// applied updates this server after one request was evaluated, and answers the client. mu is held
-// for writing.
+// applied updates this server after one request was evaluated, and answers the client. mu is held for writing.
 func (r *Replica) applied(res *tree.Result, now int64) {
 	r.mu.Held()
 	r.progress.zxids.Take(res.Zxid, "the zxid of what is applied")

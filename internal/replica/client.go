@@ -172,8 +172,7 @@ func (c *Client) Timeout() int32 { return c.timeout }
 // Identities returns the identities that the client has proved. The caller must not modify them.
 func (c *Client) Identities() []jute.ID { return c.identities() }
 
-// MayRestore allows the client to send tree.OpRestore. It is called only for the server's own
-// client.
+// MayRestore allows the client to send tree.OpRestore. It is called only for the server's own client.
 func (c *Client) MayRestore() { c.mayRestore = true }
 
 // Identify sets the identities of the server's own client, which has proved nothing.
@@ -195,8 +194,7 @@ func (c *Client) Established() bool {
 // identities returns the identities that the client has proved; the slice is shared.
 func (c *Client) identities() []jute.ID { return *c.ids.Load() }
 
-// NewClient returns a client for an accepted connection. id is its cnx, unique in the cluster and
-// across restarts.
+// NewClient returns a client for an accepted connection. id is its cnx, unique in the cluster and across restarts.
 func NewClient(id int64, remote string, address jute.ID, socket Socket) *Client {
 	c := &Client{
 		id: id, remote: remote, address: address, Socket: socket, established: make(chan struct{}), sampled: busiest.Client{
@@ -230,8 +228,7 @@ func (q *request) isWrite() bool { return q.verdict == taken && q.op.kind == kin
 // isSync reports whether the request is answered once everything acknowledged before it is applied.
 func (q *request) isSync() bool { return q.verdict == taken && q.op.kind == kindSync }
 
-// isRead reports whether the request is answered as soon as its turn comes: a read, or a refused
-// request.
+// isRead reports whether the request is answered as soon as its turn comes: a read, or a refused request.
 func (q *request) isRead() bool {
 	return q.verdict != taken || q.op.kind != kindWrite && q.op.kind != kindSync
 }
@@ -435,8 +432,7 @@ func (c *Client) cut(why string) {
 	}
 }
 
-// Quiet releases the buffers and the queue of a connection on which little happens. The
-// connection's reader calls it.
+// Quiet releases the buffers and the queue of a connection on which little happens. The connection's reader calls it.
 func (c *Client) Quiet() {
 	c.reader.records = nil
 	c.reader.recordsKept.Store(0)

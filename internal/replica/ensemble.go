@@ -17,12 +17,11 @@ import (
 // Forwarding: requests of a follower's clients reach the leader in order, each exactly once, even
 // if the leader changes.
 //
-// A follower hands its clients' requests to the leader, as records. It keeps each record until its
-// entry is applied here. When the leader or the connection to it changes, the follower can't know
-// which records arrived, and sends all unapplied ones again, in order. The tree drops records that
-// it has seen before (D6), so nothing is applied twice. Nothing is applied out of order either: a
-// request that is not its connection's next is dropped too, and is sent again after the missing
-// one.
+// A follower hands its clients' requests to the leader, as records. It keeps each record until its entry is applied
+// here. When the leader or the connection to it changes, the follower can't know which records arrived, and sends all
+// unapplied ones again, in order. The tree drops records that it has seen before (D6), so nothing is applied twice.
+// Nothing is applied out of order either: a request that is not its connection's next is dropped too, and is sent again
+// after the missing one.
 
 // Forward returns the requests that wait to be sent to the leader.
 func (r *Replica) Forward() []byte {
@@ -110,9 +109,8 @@ func (s *state) clientsByID() []*Client {
 	return slices.SortedFunc(maps.Values(s.clients), func(a, b *Client) int { return cmp.Compare(a.id, b.id) })
 }
 
-// Report returns the sessions of this server's clients that sent something since the last call,
-// including those whose connection has ended meanwhile: 8 bytes each, in ascending order. It doesn't
-// wait for mu.
+// Report returns the sessions of this server's clients that sent something since the last call, including those whose
+// connection has ended meanwhile: 8 bytes each, in ascending order. It doesn't wait for mu.
 func (r *Replica) Report() []byte {
 	heard := r.hearing.news()
 	b := make([]byte, 0, sessionSize*len(heard))
@@ -149,9 +147,8 @@ func (r *Replica) Load(meta storage.Meta, snap *storage.Snapshot) (install func(
 	return func() { r.become(t) }, nil
 }
 
-// become replaces the state with t, a snapshot's. Watchers can't be notified of the skipped
-// changes, so all clients' connections are closed: the clients reconnect, with their watches, to
-// a server that is not behind.
+// become replaces the state with t, a snapshot's. Watchers can't be notified of the skipped changes, so all clients'
+// connections are closed: the clients reconnect, with their watches, to a server that is not behind.
 func (r *Replica) become(t *tree.Tree) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,10 +8,9 @@ import (
 // A client's output: the replica appends frames to it, and the flusher takes them. Only one
 // goroutine at a time is a client's flusher.
 
-// TakeOutput hands the waiting output to the flusher. If there is none, it ends the flushing and
-// returns nil; last then reports whether to close the connection. done returns the buffer taken by
-// the previous call. If part of the output belongs to an Apply under way, TakeOutput waits until
-// that Apply ends.
+// TakeOutput hands the waiting output to the flusher. If there is none, it ends the flushing and returns nil; last then
+// reports whether to close the connection. done returns the buffer taken by the previous call. If part of the output
+// belongs to an Apply under way, TakeOutput waits until that Apply ends.
 func (c *Client) TakeOutput(done []byte) (out []byte, last bool) {
 	out, last, await := c.takeOutput(done, nil)
 	if await != nil {
@@ -20,9 +19,8 @@ func (c *Client) TakeOutput(done []byte) (out []byte, last bool) {
 	return out, last
 }
 
-// takeOutput is TakeOutput without the wait: await, if not nil, must be called before any byte of
-// out is written. If long is not nil and long reads are next, takeOutput sets long instead of doing
-// them; the caller remains the flusher.
+// takeOutput is TakeOutput without the wait: await, if not nil, must be called before any byte of out is written. If
+// long is not nil and long reads are next, takeOutput sets long instead of doing them; the caller remains the flusher.
 func (c *Client) takeOutput(done []byte, long *bool) (out []byte, last bool, await func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,10 +143,9 @@ func (c *Client) Lost() {
 	c.room.Broadcast()
 }
 
-// flush wakes the flushers of connections that got output. If there is only one connection, flush
-// may return it instead, for the caller to push once mu is free: waking a goroutine would take
-// longer than the write. Several connections are written concurrently with each other and with
-// the log.
+// flush wakes the flushers of connections that got output. If there is only one connection, flush may return it
+// instead, for the caller to push once mu is free: waking a goroutine would take longer than the write. Several
+// connections are written concurrently with each other and with the log.
 func (r *Replica) flush(now int64) (push *Client) {
 	r.mu.Held()
 	alone := len(r.telling.touched) == 1

@@ -16,9 +16,8 @@ import (
 // ErrClosing says that the connection takes no more requests; Client.Ending returns the reason.
 var ErrClosing = errors.New("the connection is closing")
 
-// A readBatch is the input of one read of a connection's socket, while Receive processes it. It
-// holds the replica during consecutive read requests, and counts them, so that each costs a
-// lookup rather than a lock.
+// A readBatch is the input of one read of a connection's socket, while Receive processes it. It holds the replica
+// during consecutive read requests, and counts them, so that each costs a lookup rather than a lock.
 type readBatch struct {
 	r       *Replica
 	c       *Client

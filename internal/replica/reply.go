@@ -36,8 +36,7 @@ func (r *Replica) answer(c *Client, out []byte, req *request, body []byte) ([]by
 
 var noHeader [jute.ReplyHeaderSize]byte
 
-// complete answers the write at the head of c's queue, and runs the reads that
-// waited behind it.
+// complete answers the write at the head of c's queue, and runs the reads that waited behind it.
 func (r *Replica) complete(c *Client, res *tree.Result, now int64) {
 	r.mu.Held()
 	c.mu.Lock()

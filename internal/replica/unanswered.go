@@ -27,16 +27,14 @@ const (
 	crowdedUnanswered = 256
 )
 
-// unanswered counts the unanswered requests of all clients, and makes connections wait when there
-// are too many, first those that send most. Its mutex may be taken while any other lock of the
-// replica is held.
+// unanswered counts the unanswered requests of all clients, and makes connections wait when there are too many, first
+// those that send most. Its mutex may be taken while any other lock of the replica is held.
 type unanswered struct {
 	countMax int64
 	bytesMax atomic.Int64
 	now      func() int64 // ns
 
-	// sum holds the count in its upper bits and the bytes in the lower ones, so that a request costs
-	// one atomic operation.
+	// sum holds the count in its upper bits and the bytes in the lower ones, so that a request costs one atomic operation.
 	sum atomic.Int64
 
 	waits   atomic.Int32 // len(waiting)
@@ -81,8 +79,7 @@ func (u *unanswered) bound(limit int64) {
 	u.bytesMax.Store(most)
 }
 
-// await registers c for wake, because its reader is about to wait; the caller checks manyBytes
-// again before it does.
+// await registers c for wake, because its reader is about to wait; the caller checks manyBytes again before it does.
 func (u *unanswered) await(c *Client) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -93,8 +90,7 @@ func (u *unanswered) await(c *Client) {
 	}
 }
 
-// wake wakes the waiting readers once half of the bytes are free. The caller must not hold any
-// client.
+// wake wakes the waiting readers once half of the bytes are free. The caller must not hold any client.
 func (u *unanswered) wake() {
 	if u.waits.Load() == 0 || u.bytes() > u.bytesMax.Load()/2 {
 		return
