@@ -88,6 +88,8 @@ var attacks = []attack{
 		run: attackUnreadSyncs, needs: needs{memory: littleMemory}},
 	{name: "unread-multis", about: "multis that create and delete a znode with a name of half a megabyte, unread as well",
 		run: attackUnreadMultis, large: true, needs: needs{memory: littleMemory}},
+	{name: "left-writes", about: "four megabytes of writes on many connections that leave at once and come back",
+		run: attackLeftWrites, large: true, needs: needs{memory: littleMemory}},
 	{name: "slow-requests", about: "requests of a megabyte from many connections, whose ends come byte by byte",
 		run: attackSlowRequests, needs: needs{memory: littleMemory}},
 	{name: "set-watches", about: "watches by the million, set again on many connections that come and go",

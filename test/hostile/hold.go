@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"time"
 
@@ -88,6 +89,29 @@ func attackUnread(f *field, send func(c *conn, i int) error) {
 			f.sleep(drip)
 		}
 	})
+}
+
+// attackLeftWrites sends as much as a connection may have unanswered, in large and in small writes, leaves at once and
+// comes back. Half of the clients close their sessions before, so that their writes are executed.
+func attackLeftWrites(f *field) error {
+	f.connected(holders/3, 40_000, func(i int, c *conn) {
+		c.unpaced = true
+		size, n := frameMax-1000, 4
+		if i%4 < 2 {
+			size, n = 60<<10, 68
+		}
+		for range n {
+			if c.send(jute.OpSetData, setRecord(hostileRoot, strings.Repeat("x", size))) != nil {
+				return
+			}
+		}
+		if i%2 == 0 {
+			c.send(jute.OpCloseSession, nil)
+		}
+		c.nc.(*net.TCPConn).CloseWrite() // a reset could come before the writes are read
+		f.sleep(50 * time.Millisecond)
+	})
+	return nil
 }
 
 // attackSlowRequests sends all but the last 500 bytes of a megabyte on many connections, and then a byte now and then.
