@@ -69,6 +69,9 @@ func TestLargeLaneKeepsOrder(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		p := newLaneQueue(new(int64))
+		if seed%2 == 1 {
+			p.largeFrom = 4 * batchBytesAim // only requests that come while much waits are large
+		}
 		const cnxs = 4
 		var added, taken [cnxs]int64
 		gone := [cnxs]bool{}
@@ -129,6 +132,27 @@ func TestLargeLaneKeepsOrder(t *testing.T) {
 		}
 		if len(p.left.of) > 0 || p.left.total != (load{}) {
 			t.Fatalf("seed %d: requests of gone connections count: %+v", seed, p.left)
+		}
+	}
+}
+
+// TestCrowdedRequestsTakeTurns: another client's small request comes soon, however many requests wait that are just not
+// large.
+func TestCrowdedRequestsTakeTurns(t *testing.T) {
+	t.Parallel()
+	p := New(Options{Now: func() int64 { return 0 }})
+	crowd := tree.Request{Cnx: 1, Body: make([]byte, LargeRequestMin-1000)}
+	for range 32 * batchBytesAim / LargeRequestMin {
+		crowd.Seq++
+		p.AddRecords(tree.AppendRecord(nil, &crowd))
+	}
+	p.AddRecords(tree.AppendRecord(nil, &tree.Request{Cnx: 2, Seq: 1}))
+	for n := 1; ; n++ {
+		if all := p.takeRequests(t); slices.ContainsFunc(all, func(q tree.Request) bool { return q.Cnx == 2 }) {
+			if n > 2*(crowdedEntries+1) {
+				t.Errorf("%d entries are taken before it", n-1)
+			}
+			return
 		}
 	}
 }

@@ -21,6 +21,10 @@ const (
 	// LargeRequestMin is the size (bytes) from which on a request, with its identities, takes turns with those of other
 	// connections (largeLane).
 	LargeRequestMin = 64 << 10
+	// crowdedRequestMin replaces LargeRequestMin while crowdedEntries full entries wait: otherwise the small requests of
+	// one client would wait for all those of clients that send many just below LargeRequestMin.
+	crowdedRequestMin = 8 << 10
+	crowdedEntries    = 4
 	// spareBuffers is how many buffers are kept: one for the entry being filled, and one for the entry
 	// being written.
 	spareBuffers = 2
@@ -87,8 +91,12 @@ func (p *Queue) AddRecords(records []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var large []byte
-	if p.large.concerns(records, p.largeFrom) {
-		records, large = p.large.split(records, p.largeFrom)
+	least := p.largeFrom
+	if len(p.full) >= crowdedEntries {
+		least = min(least, crowdedRequestMin)
+	}
+	if p.large.concerns(records, least) {
+		records, large = p.large.split(records, least)
 	}
 	for len(records) > 0 {
 		p.cur = p.room()

@@ -20,6 +20,10 @@ const (
 	// watchers is how many connections set watches again, each pathsAtOnce with a request of some 900 KB.
 	watchers    = 24
 	pathsAtOnce = 20_000
+	// leavers is how many connections send large writes and leave, leavings times each: 800 MB in all, since the servers'
+	// logs keep everything.
+	leavers  = 50
+	leavings = 4
 	// drip is the time between two bytes of those that read, or send, a byte now and then.
 	drip = 4 * time.Second
 )
@@ -92,24 +96,29 @@ func attackUnread(f *field, send func(c *conn, i int) error) {
 }
 
 // attackLeftWrites sends as much as a connection may have unanswered, in large and in small writes, leaves at once and
-// comes back. Half of the clients close their sessions before, so that their writes are executed.
+// comes back, leavings times. Half of the clients close their sessions before, so that their writes are executed.
 func attackLeftWrites(f *field) error {
-	f.connected(holders/3, 40_000, func(i int, c *conn) {
-		c.unpaced = true
+	f.workers(leavers, func(i int, _ *rand.Rand) {
 		size, n := frameMax-1000, 4
 		if i%4 < 2 {
 			size, n = 60<<10, 68
 		}
-		for range n {
-			if c.send(jute.OpSetData, setRecord(hostileRoot, strings.Repeat("x", size))) != nil {
-				return
+		record := setRecord(hostileRoot, strings.Repeat("x", size))
+		for round := 0; round < leavings && !f.over(); round++ {
+			c := orNil(f.connect(f.addr(i), 40_000))
+			if c == nil {
+				continue
 			}
+			c.unpaced = true
+			for sent := 0; sent < n && c.send(jute.OpSetData, record) == nil; sent++ {
+			}
+			if i%2 == 0 {
+				c.send(jute.OpCloseSession, nil)
+			}
+			c.nc.(*net.TCPConn).CloseWrite() // a reset could come before the writes are read
+			f.sleep(50 * time.Millisecond)
+			c.close()
 		}
-		if i%2 == 0 {
-			c.send(jute.OpCloseSession, nil)
-		}
-		c.nc.(*net.TCPConn).CloseWrite() // a reset could come before the writes are read
-		f.sleep(50 * time.Millisecond)
 	})
 	return nil
 }
