@@ -93,7 +93,7 @@ func (k *Cache) Len() int {
 // watches, or zk.ErrReplyTooLarge for a znode larger than zk.Options.MaxResponseBytes.
 func (k *Cache) Wait(ctx context.Context) error {
 	for {
-		fresh, err, changed := k.state()
+		fresh, changed, err := k.state()
 		if fresh || err != nil {
 			return err
 		}
@@ -105,11 +105,11 @@ func (k *Cache) Wait(ctx context.Context) error {
 	}
 }
 
-// state returns whether the cache is complete, why it has ended, and a channel that is closed when one of them changes.
-func (k *Cache) state() (fresh bool, err error, changed <-chan struct{}) {
+// state returns whether the cache is complete, a channel that is closed when it changes, and why the cache has ended.
+func (k *Cache) state() (fresh bool, changed <-chan struct{}, err error) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return k.fresh, k.err, k.changed
+	return k.fresh, k.changed, k.err
 }
 
 // Close ends the cache, and the iterators of Events with ErrClosed. Its content can still be read. Close is idempotent.

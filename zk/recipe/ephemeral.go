@@ -255,7 +255,7 @@ func (e *Ephemeral) SetData(data []byte) {
 // as zk.ErrNoAuth, zk.ErrRequestTooLarge or that of an invalid path.
 func (e *Ephemeral) Wait(ctx context.Context) (int64, error) {
 	for {
-		token, err, changed := e.state()
+		token, changed, err := e.state()
 		if token != 0 || err != nil {
 			return token, err
 		}
@@ -267,12 +267,12 @@ func (e *Ephemeral) Wait(ctx context.Context) (int64, error) {
 	}
 }
 
-// state returns the znode's czxid, 0 while there is none, why e has ended, and a channel that is closed when one of
-// them or the data change.
-func (e *Ephemeral) state() (czxid int64, err error, changed <-chan struct{}) {
+// state returns the znode's czxid, 0 while there is none, a channel that is closed when something changes, and why e has
+// ended.
+func (e *Ephemeral) state() (czxid int64, changed <-chan struct{}, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.token, e.err, e.changed
+	return e.token, e.changed, e.err
 }
 
 // Path returns the path of the znode.

@@ -42,8 +42,8 @@ func (g *Group) Wait(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		czxid, _, selfChanged := g.self.state()
-		_, _, viewChanged := g.view.state()
+		czxid, selfChanged, _ := g.self.state()
+		_, viewChanged, _ := g.view.state()
 		if node, ok := g.view.Get(g.self.path); ok && czxid != 0 && node.Stat.Czxid >= czxid {
 			return nil
 		}
