@@ -27,7 +27,7 @@ without internal/replica/limiter.go "$(first '(l \*limiter) noteLimits' 'return'
 without internal/replica/overload.go "$(first '(o \*overload) noteWait' 'return')" "$(first '(o \*overload) Overloaded' 'return false')" \
 	"$(first '(t \*readBatch) holdsBack' 'return false')" "$(first '(t \*readBatch) isFirst' 'return false')" "$(first 'goesFirst' 'return false')"
 without internal/replica/overdue.go "$(first '(r \*Replica) EndOverdue' 'return')" "$(first '(c \*Client) stir' 'return')"
-without internal/proposals/queue.go "$(first '(p \*Queue) Drop' 'return')"
+without internal/proposals/queue.go "$(first '(p \*Queue) Gone' 'return')"
 # the memory account, and the disk's
 without internal/replica/account.go "$(first '(r \*Replica) AccountMemory' 'return memory.Use{}, memory.RefuseNone')"
 without internal/replica/admit.go "$(first '(t \*readBatch) affords' 'return true')" "$(first '(t \*readBatch) isLargeEcho' 'return false')" 's/t\.r\.room\.none\.Load() ||/false ||/'

@@ -267,8 +267,8 @@ func (e *Ephemeral) Wait(ctx context.Context) (int64, error) {
 	}
 }
 
-// state returns the znode's czxid, 0 while there is none, a channel that is closed when something changes, and why e has
-// ended.
+// state returns the znode's czxid, 0 while there is none, a channel that is closed when something changes, and why e
+// has ended.
 func (e *Ephemeral) state() (czxid int64, changed <-chan struct{}, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
