@@ -125,10 +125,10 @@ func (c *Client) Session() Session {
 	return Session{ID: c.s.id, Passwd: slices.Clone(c.s.passwd), Timeout: c.s.timing.session, LastZxid: c.s.zxidSeen}
 }
 
-// UpdateServers replaces the list of servers with those of connect, which must have no chroot. The client may move to
-// another server, with a probability that spreads all clients with the same list evenly. It moves in the background
-// once all requests that it has sent are answered, or after two seconds. UpdateServers doesn't wait. UpdateServers
-// fails if Options.SRV is set.
+// UpdateServers replaces the list of servers with those of connect, which must have no chroot. The client moves to
+// another server if its own isn't in the list. Otherwise it may move, with a probability that spreads all clients with
+// the same list evenly. It moves in the background once all requests that it has sent are answered, or after two
+// seconds. UpdateServers doesn't wait. It fails if Options.SRV is set.
 func (c *Client) UpdateServers(connect string) error {
 	parsed, err := ParseConnectString(connect)
 	if err != nil {

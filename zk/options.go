@@ -76,9 +76,9 @@ type Options struct {
 	Resolver Resolver
 
 	// Dial replaces the net.Dialer that opens connections. The client calls it for each attempt, with the network "tcp"
-	// and the address in the connect string, so it resolves names each time. It must return when ctx ends, which bounds
-	// the attempt. TLS, if configured, runs on top of the connection that it returns. Without Dial, an attempt tries all
-	// addresses of a name in turn until one accepts the session.
+	// and the address in the connect string or the SRV record, so it resolves names each time. It must return when ctx
+	// ends, which bounds the attempt. TLS, if configured, runs on top of the connection that it returns. Without Dial, an
+	// attempt tries all addresses of a name in turn until one accepts the session.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// TLSConfig, if set, makes all connections use TLS. The client clones it for each connection and sets an empty
@@ -120,7 +120,7 @@ type Options struct {
 
 	// Retry decides whether a failed call is sent again, and after which pause. It is called only if Retryable(err) holds,
 	// so no policy can apply a write twice. attempt is the number of attempts so far, at least 1. Only the end of the
-	// call's context shortens the pause. Calls of a Pipeline are never retried. Nil means RetrySafe(3).
+	// call's context shortens the pause; the call then fails with err. Pipelines never retry. Nil means RetrySafe(3).
 	Retry func(attempt int, err error) (pause time.Duration, again bool)
 
 	// lookup resolves a host name; nil if Dial does.

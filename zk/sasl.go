@@ -18,9 +18,9 @@ type SASLMechanism interface {
 	// Name returns the mechanism's name in errors, such as "DIGEST-MD5".
 	Name() string
 
-	// Begin starts a login on a new connection to server, which is a host:port as in the connect string. It should return
-	// soon: the client, including its Close, waits for it. An error ends only this attempt, and the client tries the next
-	// server, unless the error wraps ErrAuthFailed, which ends the client.
+	// Begin starts a login on a new connection to server, which is a host:port as in the connect string or the SRV record.
+	// It should return soon: the client, including its Close, waits for it. An error ends only this attempt, and the
+	// client tries the next server, unless the error wraps ErrAuthFailed, which ends the client.
 	Begin(server string) (SASLLogin, error)
 }
 
@@ -29,7 +29,7 @@ type SASLLogin interface {
 	// Step takes the server's token challenge, nil at first, and returns the next token to send. done reports whether the
 	// client has finished. With done, a nil token isn't sent; otherwise it is sent as an empty one. With done and a token,
 	// the login succeeds once the server accepts it. An error means that the server's token is invalid; it is handled like
-	// an error of Begin. challenge is valid until Step returns. A login may take at most 16 steps.
+	// an error of Begin. challenge is valid until Step returns, which should be soon, too. A login has at most 16 steps.
 	Step(challenge []byte) (token []byte, done bool, err error)
 }
 

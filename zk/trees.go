@@ -11,7 +11,7 @@ import (
 const parentTries = 3
 
 // CreateAll is like Create, but first makes missing parents with EnsurePath and the same acl. If it fails, the parents
-// stay.
+// stay, and MaybeApplied may hold because of one of them.
 func (c *Client) CreateAll(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, error) {
 	for tries := 1; ; tries++ {
 		created, err := c.Create(ctx, path, data, mode, acl)

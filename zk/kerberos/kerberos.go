@@ -40,8 +40,8 @@ type Login struct {
 	// Config is the configuration file of Kerberos. "" means $KRB5_CONFIG, or /etc/krb5.conf.
 	Config string
 	// Service is the part of the servers' principal before the slash; the part after it is the server's host as in the
-	// connect string. "" means zookeeper. A Service with a "/" is the whole principal, for all servers; a realm in it is
-	// ignored. The realm of servers is the one that Config has for their host (domain_realm).
+	// connect string or the SRV record. "" means zookeeper. A Service with a "/" is the whole principal, for all servers;
+	// a realm in it is ignored. The realm of servers is the one that Config has for their host (domain_realm).
 	Service string
 }
 

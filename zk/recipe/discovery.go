@@ -173,7 +173,8 @@ func (d *Discovery) Provider(name string) *Provider {
 // Wait waits until the instances are known. It fails as Cache.Wait does.
 func (p *Provider) Wait(ctx context.Context) error { return p.cache.Wait(ctx) }
 
-// All returns the instances that aren't disabled, in the order of their ids. Each call parses all instances.
+// All returns the instances that aren't disabled, in the order of their ids. It omits data that aren't an Instance.
+// Each call parses all instances.
 func (p *Provider) All() []Instance {
 	data := map[string][]byte{}
 	for path, node := range p.cache.Snapshot() {

@@ -18,9 +18,9 @@ type Group struct {
 	view *Cache
 }
 
-// JoinGroup makes this client a member of the group at path, with the name id, which must have no slash, and the data
-// Options.Data. Each member needs an id of its own: a second one with the same id waits until the first has left.
-// JoinGroup returns at once; Wait waits. The caller must Close the Group.
+// JoinGroup makes this client a member of the group at path, with the name id, which must have no slash (with one, Wait
+// never succeeds), and the data Options.Data. Each member needs an id of its own: a second one with the same id waits
+// until the first has left. JoinGroup returns at once; Wait waits. The caller must Close the Group.
 func JoinGroup(sessions *zk.Sessions, path, id string, opt Options) *Group {
 	return &Group{NewEphemeral(sessions, join(path, id), opt), NewChildrenCache(sessions, path)}
 }

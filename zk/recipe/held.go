@@ -119,7 +119,8 @@ func (h *Held) renew(losses int) (renewed bool, err error) {
 // Unlock releases the lock. The error wraps ErrLost if the lock had been lost earlier, so that it didn't protect the
 // resource for some time; the next holder is not affected. Unlock waits for the reply. If ctx ends first, or has
 // already ended, the error wraps ctx's Err, and the release continues in the background until it is done or the session
-// has ended. Unlock is idempotent. A lock that ended with ErrLost needn't be unlocked.
+// has ended. If the ensemble refuses the deletion of the znode, the lock stays taken until the session ends; another
+// Unlock returns nil without trying again. Unlock is idempotent. A lock that ended with ErrLost needn't be unlocked.
 func (h *Held) Unlock(ctx context.Context) error {
 	defer h.stop() // after the deletion, which fires the watch and so removes it
 	h.mu.Lock()

@@ -38,8 +38,8 @@ func NewMutex(c *zk.Client, path string, opt Options) *Mutex {
 // Lock waits for the lock until ctx or the session ends.
 func (m *Mutex) Lock(ctx context.Context) (*Held, error) { return m.line.lock(ctx, true) }
 
-// TryLock acquires the lock if nobody holds it or waits for it, and otherwise fails with ErrTaken. It waits for a
-// connection, but never for others.
+// TryLock acquires the lock if nobody holds it or waits for it, and otherwise fails with ErrTaken. Another TryLock that
+// hasn't returned yet counts as waiting. TryLock waits for a connection, but never for others.
 func (m *Mutex) TryLock(ctx context.Context) (*Held, error) { return m.line.lock(ctx, false) }
 
 // Path returns the path of the lock's directory.

@@ -31,10 +31,10 @@
 //
 //	db.client.operation.duration      histogram, in seconds, with the first five attributes and error.type
 //	zookeeper.client.io               counter of bytes, by db.operation.name and network.io.direction
-//	zookeeper.client.connections      connected clients, an up-down counter
+//	zookeeper.client.connections      connected clients, also to read-only servers, an up-down counter
 //	zookeeper.client.connect.attempts counter, by server.address, .port and, for failures, error.type ("failed")
-//	zookeeper.client.state.changes    counter, by zookeeper.state
-//	zookeeper.client.notifications    counter, by zookeeper.event.type
+//	zookeeper.client.state.changes    counter, by zookeeper.state, such as "connected_read_only"
+//	zookeeper.client.notifications    counter, by zookeeper.event.type, such as "NodeCreated"
 //
 // Metrics don't have paths as attributes. A duration begins with the call and includes waits for a connection, pauses
 // and repetitions. The number of series is bounded by the operations, the codes, and the servers in the client's list.

@@ -8,19 +8,19 @@
 //
 //	zk_client_requests_total{operation,result}     requests that have ended; result is zk.RequestEnd.Result
 //	zk_client_request_duration_seconds{operation}  histogram of their durations
-//	zk_client_sent_bytes_total{operation}          bytes of their requests
+//	zk_client_sent_bytes_total{operation}          bytes of their requests, each once, however often it was sent
 //	zk_client_received_bytes_total{operation}      bytes of their replies
 //	zk_client_retries_total{operation}             how often they were sent again, by zk.Options.Retry
-//	zk_client_connections                          connected clients
+//	zk_client_connections                          connected clients, also to read-only servers
 //	zk_client_connect_attempts_total{result}       attempts to connect to a server, by success or failure
 //	zk_client_state_changes_total{state}           changes of the clients' states, by the new state
-//	zk_client_notifications_total{type}            notifications of watches
+//	zk_client_notifications_total{type}            notifications of watches, by type, such as NodeCreated
 //
-// The values of labels are operations, codes, states and types of events. No label has a path, server or session, so
-// the number of series is bounded. zk_client_requests_total has less than a thousand, and some dozens in an ordinary
-// program. A duration begins with the call and includes waits for a connection, pauses and repetitions. A call that
-// waits isn't counted before it ends. The operation exists has result="NoNode" if the znode is missing, which isn't a
-// failure.
+// The values of labels are operations, codes, states and types of events. A state is the text of a zk.State with
+// underscores, such as connected_read_only. No label has a path, server or session, so the number of series is bounded.
+// zk_client_requests_total has less than a thousand, and some dozens in an ordinary program. A duration begins with the
+// call and includes waits for a connection, pauses and repetitions. A call that waits isn't counted before it ends. The
+// operation exists has result="NoNode" if the znode is missing, which isn't a failure.
 package zkprom
 
 import (

@@ -82,9 +82,9 @@ func (l *Lock) leave(mine string) {
 	}
 }
 
-// Unlock releases the lock. It fails with ErrNotLocked if the lock isn't held. If the connection is lost, it fails and
-// can be called again. If the lock was lost, it fails with ErrNoNode or ErrSessionExpired, and the Lock can be used
-// again.
+// Unlock releases the lock. It fails with ErrNotLocked if the lock isn't held. If the connection is lost, or the server
+// refuses the deletion, it fails and can be called again. If the lock was lost, it fails with ErrNoNode or
+// ErrSessionExpired, and the Lock can be used again.
 func (l *Lock) Unlock() error {
 	if l.mine == "" {
 		return ErrNotLocked
