@@ -46,7 +46,8 @@ type Provider interface {
 	// returns what it proves. An error refuses it: the client gets AuthFailed, and its connection ends. With an error that
 	// wraps ErrUndecided the connection ends without an answer. The error is logged and must not contain the credential.
 	// Requests that this client sends later wait until HandleAuthentication returns; other clients don't. The server sets
-	// no time limit.
+	// no time limit, but pings wait, too: a client that hears nothing for 2/3 of its session timeout leaves, and sends the
+	// credential again to the next server.
 	HandleAuthentication(r Request) (Identities, error)
 
 	// IsValid reports whether id may stand in an ACL. The server that the client is connected to asks when a request

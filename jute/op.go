@@ -6,7 +6,8 @@ import "strconv"
 type Op int32
 
 // The operation codes. OpCreateSession and OpError are internal ones of Apache's. Zooid's log uses OpCreateSession and
-// OpCloseSession for the beginning and the end of a session.
+// OpCloseSession for the beginning and the end of a session. Requests of ping, closeSession and whoAmI have no record.
+// Neither do the replies to ping, closeSession, delete, checkWatches, removeWatches, auth, setWatches and setWatches2.
 const (
 	OpNotification         Op = 0
 	OpCreate               Op = 1

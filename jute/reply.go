@@ -132,7 +132,7 @@ func (r *Children2Response) Decode(d *Decoder) {
 	r.Stat.Decode(d)
 }
 
-// IntResponse is the reply to getAllChildrenNumber, and the record of an OpError.
+// IntResponse is the reply to getAllChildrenNumber and, with 0, to addWatch, and the record of an OpError.
 type IntResponse struct{ Value int32 }
 
 // Append appends the record.
