@@ -72,7 +72,7 @@ func (l *largeLane) add(records []byte, after int64) {
 func (l *largeLane) append(records []byte, after int64) {
 	n := len(l.entries)
 	if n == 0 || len(l.entries[n-1].b)+len(records) > batchBytesAim {
-		b := make([]byte, 0, max(HeadSize+len(records), l.lastN))
+		b := make([]byte, 0, max(HeadSize+len(records), min(l.lastN, batchBytesAim)))
 		l.entries = append(l.entries, largeEntry{b: AppendHead(b, 0, 0, 0)})
 		n++
 	}

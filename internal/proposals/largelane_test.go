@@ -15,7 +15,7 @@ const laneLeast = 1000
 
 func newLaneQueue(now *int64) *Queue {
 	return New(Options{
-		Now: func() int64 { return *now }, Dropped: func(int) {}, Settled: func(int64) {}, LargeFrom: laneLeast,
+		Now: func() int64 { return *now }, Dropped: func(int) {}, Settled: func(int64, int64) {}, LargeFrom: laneLeast,
 	})
 }
 
@@ -73,7 +73,7 @@ func TestLargeLaneKeepsOrder(t *testing.T) {
 			p.largeFrom = 4 * batchBytesAim // only requests that come while much waits are large
 		}
 		const cnxs = 4
-		var added, taken [cnxs]int64
+		var added, taken, waiting [cnxs]int64 // waiting: bytes
 		gone := [cnxs]bool{}
 		take := func() bool {
 			all := p.takeRequests(t)
@@ -82,6 +82,7 @@ func TestLargeLaneKeepsOrder(t *testing.T) {
 					t.Fatalf("seed %d: request %d of connection %d with %v, gone: %t; want %d", seed, q.Seq, q.Cnx,
 						q.Identities, gone[q.Cnx], taken[q.Cnx])
 				}
+				waiting[q.Cnx] -= SizeOf(q.Body)
 			}
 			return all != nil
 		}
@@ -101,6 +102,7 @@ func TestLargeLaneKeepsOrder(t *testing.T) {
 						Op: jute.OpSetData, Cnx: cnx, Seq: added[cnx], Body: make([]byte, size),
 						Identities: []jute.ID{{Scheme: "digest", ID: fmt.Sprint(cnx)}},
 					}
+					waiting[cnx] += SizeOf(q.Body)
 					if last == cnx {
 						records = tree.AppendNextRecord(records, &q)
 					} else {
@@ -115,7 +117,7 @@ func TestLargeLaneKeepsOrder(t *testing.T) {
 					continue
 				}
 				gone[cnx] = true
-				p.Gone(cnx, added[cnx]-taken[cnx], 1000*(added[cnx]-taken[cnx]), true)
+				p.Gone(cnx, added[cnx]-taken[cnx], waiting[cnx], true)
 			default:
 				take()
 			}

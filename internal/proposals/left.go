@@ -1,5 +1,10 @@
 package proposals
 
+import "github.com/zooid-project/zooid/internal/tree"
+
+// SizeOf returns what a request with a body counts, in bytes, until it is answered.
+func SizeOf(body []byte) int64 { return int64(64 + len(body)) }
+
 // leftPatience is after how long (ns) the requests of a gone client are forgotten of which none was applied, though all
 // were taken: the leader may have dropped them, or they came with a snapshot.
 const leftPatience = int64(30e9)
@@ -35,20 +40,19 @@ func (l *left) add(cnx int64, by leftBy) {
 	l.total.bytes += by.bytes
 }
 
-// settle is called for each request that is applied or dropped, and returns what doesn't count any more. The requests
-// of a connection have equal shares of its bytes.
-func (l *left) settle(cnx, now int64) (less load) {
-	by, ok := l.of[cnx]
-	if !ok {
+// settle is called for each request that is applied or dropped, and returns what doesn't count any more.
+func (l *left) settle(q *tree.Request, now int64) (less load) {
+	by, ok := l.of[q.Cnx]
+	if !ok || q.Op == tree.OpEnter { // OpEnter records are this server's own
 		return less
 	}
 	if by.requests == 1 {
-		return l.remove(cnx)
+		return l.remove(q.Cnx)
 	}
-	less = load{1, by.bytes / by.requests}
+	less = load{1, min(SizeOf(q.Body), by.bytes)}
 	by.less(less)
 	by.since = now
-	l.of[cnx] = by
+	l.of[q.Cnx] = by
 	l.total.less(less)
 	return less
 }

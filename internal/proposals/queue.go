@@ -2,6 +2,7 @@ package proposals
 
 import (
 	"cmp"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -34,8 +35,8 @@ const (
 type Options struct {
 	Now     func() int64 // a monotonic clock, ns
 	Dropped func(n int)  // is called with the number of requests that are dropped because their client is gone
-	// Settled is called with the bytes of requests that Gone has counted, when they don't count any more.
-	Settled   func(bytes int64)
+	// Settled is called with the number and the bytes of requests that Gone has counted, when they don't count any more.
+	Settled   func(requests, bytes int64)
 	LargeFrom int // the size (bytes) from which on a request is large; 0 means LargeRequestMin
 }
 
@@ -44,7 +45,7 @@ type Options struct {
 type Queue struct {
 	now       func() int64
 	dropped   func(n int)
-	settled   func(bytes int64)
+	settled   func(requests, bytes int64)
 	largeFrom int
 
 	waiting atomic.Bool // something can be taken
@@ -177,8 +178,9 @@ func (p *Queue) seal() {
 }
 
 // Gone records that the client of connection cnx is gone, with so many requests that are neither applied nor dropped
-// yet. Their bytes count until they are (Options.Settled). With drop, those that aren't taken yet never are. No request
-// of the connection may be added later, and none may be applied between the counting and this call.
+// yet. They count until they are (Options.Settled), with their bytes by SizeOf. With drop, those that aren't taken yet
+// never are. No request of the connection may be added later, and none may be applied between the counting and this
+// call.
 func (p *Queue) Gone(cnx, requests, bytes int64, drop bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -205,28 +207,35 @@ func (p *Queue) Gone(cnx, requests, bytes int64, drop bool) {
 func (p *Queue) count() { p.counts.Store(p.inFlight.bytes > 0 || p.left.total.requests > 0) }
 
 // settle is called for each request of a gone client that is applied or dropped. mu is held.
-func (p *Queue) settle(cnx int64) {
+func (p *Queue) settle(q *tree.Request) {
 	if p.left.total.requests > 0 {
-		p.less(p.left.settle(cnx, p.now()))
+		p.less(p.left.settle(q, p.now()))
 	}
 }
 
 // less reports requests of gone clients that don't count any more. mu is held.
 func (p *Queue) less(by load) {
 	if by.requests > 0 {
-		p.settled(by.bytes)
+		p.settled(by.requests, by.bytes)
 	}
 }
 
 // Forget stops to count the requests of gone clients of which none was applied for long.
-func (p *Queue) Forget(now int64) {
+func (p *Queue) Forget(now int64) { p.forget(now - leftPatience) }
+
+// ForgetTaken stops to count the requests of gone clients that are taken: a snapshot may contain them, and then they
+// are never applied.
+func (p *Queue) ForgetTaken() { p.forget(math.MaxInt64) }
+
+// forget stops to count the requests of gone clients that are taken, of which none was applied after the time since.
+func (p *Queue) forget(since int64) {
 	if !p.counts.Load() {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for cnx, by := range p.left.of { // any order: each by itself
-		if p.taken(by.until) && now-by.since >= leftPatience {
+		if p.taken(by.until) && by.since <= since {
 			p.less(p.left.remove(cnx))
 		}
 	}
@@ -238,11 +247,11 @@ func (p *Queue) taken(until staleUntil) bool {
 	return until.entry <= p.took && until.large <= p.large.took
 }
 
-// Left returns the bytes of the requests of gone clients that count.
-func (p *Queue) Left() int64 {
+// Left returns the number and the bytes of the requests of gone clients that count.
+func (p *Queue) Left() (requests, bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.left.total.bytes
+	return p.left.total.requests, p.left.total.bytes
 }
 
 // last returns the number of the newest entry that isn't first or large.
@@ -261,7 +270,7 @@ func (p *Queue) without(b []byte) []byte {
 		_, gone := p.stale[q.Cnx]
 		gone = gone && q.Op != tree.OpEnter // OpEnter records are this server's own, and numbered
 		if gone {
-			p.settle(q.Cnx)
+			p.settle(q)
 		}
 		return gone
 	})
@@ -337,7 +346,7 @@ func (p *Queue) Applied(q *tree.Request, now int64) {
 	}
 	p.mu.Lock()
 	p.inFlight.applied(q, now)
-	p.settle(q.Cnx)
+	p.settle(q)
 	p.count()
 	p.mu.Unlock()
 }

@@ -123,70 +123,84 @@ func goneAreForgotten(t *testing.T, least int) {
 	}
 }
 
-// TestGoneCount: requests of gone clients count until they are applied, dropped or cleared, or until all are taken and
-// none was applied for long.
+// TestGoneCount: requests of gone clients count until they are applied, dropped or cleared, until a snapshot comes that
+// may contain them, or until all are taken and none was applied for long.
 func TestGoneCount(t *testing.T) {
 	t.Parallel()
 	now := int64(0)
-	var bytes int64 // that count
+	const small, large = 10, 2 * LargeRequestMin
+	var requests, bytes int64 // that count
 	p := New(Options{
 		Now: func() int64 { return now }, Dropped: func(int) {},
-		Settled: func(b int64) { bytes -= b },
+		Settled: func(n, b int64) { requests, bytes = requests-n, bytes-b },
 	})
-	gone := func(cnx, n, b int64, drop bool) {
-		bytes += b
-		p.Gone(cnx, n, b, drop)
+	request := func(cnx int64, size int) *tree.Request {
+		return &tree.Request{Op: jute.OpSetData, Cnx: cnx, Body: make([]byte, size)}
 	}
-	add := func(cnx int64, size int) {
-		p.AddRecords(tree.AppendRecord(nil, &tree.Request{Op: jute.OpSetData, Cnx: cnx, Body: make([]byte, size)}))
+	gone := func(cnx int64, drop bool, sizes ...int) {
+		sum := int64(0)
+		for _, size := range sizes {
+			p.AddRecords(tree.AppendRecord(nil, request(cnx, size)))
+			sum += SizeOf(make([]byte, size))
+		}
+		requests, bytes = requests+int64(len(sizes)), bytes+sum
+		p.Gone(cnx, int64(len(sizes)), sum, drop)
 	}
-	counts := func(when string, want int64) {
+	counts := func(when string, sizes ...int) {
 		t.Helper()
-		if left := p.Left(); bytes != want || left != want {
-			t.Errorf("%s: %d bytes count, of %d, want %d", when, bytes, left, want)
+		want := int64(0)
+		for _, size := range sizes {
+			want += SizeOf(make([]byte, size))
+		}
+		if n, left := p.Left(); bytes != want || left != want || int(n) != len(sizes) || n != requests {
+			t.Errorf("%s: %d requests of %d bytes count, of %d and %d, want %d of %d", when, requests, bytes, n, left,
+				len(sizes), want)
 		}
 	}
-	applied := func(cnx int64) { p.Applied(&tree.Request{Op: jute.OpSetData, Cnx: cnx}, now) }
-	for range 3 {
-		add(1, 10)
-		add(2, 2*LargeRequestMin)
+	applied := func(cnx int64, size int) { p.Applied(request(cnx, size), now) }
+	take := func() {
+		for b, _ := p.Take(); b != nil; b, _ = p.Take() {
+		}
 	}
-	gone(1, 3, 100, false)
-	gone(2, 3, 1000, true)
-	gone(3, 0, 0, true)
-	counts("at first", 1100)
-	applied(4)
+	gone(1, false, small, small, large)
+	gone(2, true, small, large, large)
+	gone(3, true)
+	counts("at first", small, small, large, small, large, large)
+	applied(4, small)
 	now += leftPatience
 	p.Forget(now)
-	counts("while they wait", 1100)
-	for b, _ := p.Take(); b != nil; b, _ = p.Take() {
-	}
-	counts("once those of 2 are dropped", 100)
-	applied(1)
-	counts("once one is applied", 67)
+	p.ForgetTaken()
+	counts("while they wait", small, small, large, small, large, large)
+	take()
+	counts("once those of 2 are dropped", small, small, large)
+	p.Applied(&tree.Request{Op: tree.OpEnter, Cnx: 1}, now)
+	applied(1, small)
+	counts("once a small one is applied", small, large)
 	now += leftPatience - 1
 	p.Forget(now)
-	applied(1)
-	counts("once two are", 34)
-	add(5, 10)
-	gone(5, 1, 50, false)
+	applied(1, small)
+	counts("once two are", large)
+	gone(5, false, small)
 	now += leftPatience - 1
 	p.Forget(now)
-	counts("within the patience", 84)
+	counts("within the patience", large, small)
 	now++
 	p.Forget(now)
-	counts("after it", 50) // that of 5 isn't taken
-	applied(1)
-	p.Take()
-	applied(5)
-	counts("once all are applied", 0)
+	counts("after it", small) // that of 5 isn't taken
+	applied(1, large)
+	take()
+	applied(5, small)
+	counts("once all are applied")
 	if p.counts.Load() {
 		t.Error("Applied still looks at each request")
 	}
-	add(5, 10)
-	gone(5, 1, 50, false)
+	gone(6, false, small)
+	take()
+	gone(7, false, small)
+	p.ForgetTaken()
+	counts("after a snapshot", small) // that of 7 isn't taken
 	p.Clear()
-	counts("under another leader", 0)
+	counts("under another leader")
 }
 
 // TestWaits: the wait of an entry is that of its oldest request.

@@ -32,13 +32,11 @@ const (
 	noRoomSessionsMax = 1000
 )
 
-// Connect accepts a connect request and registers the client. c.established is closed once the
-// request is answered; an error is the reason to close the connection at once. newID generates
-// session ids.
+// Connect accepts a connect request and registers the client. c.established is closed once the request is answered; an
+// error is the reason to close the connection at once. newID generates session ids.
 //
-// A new session, or a known one if the password is right, is attached to the connection through the
-// log (see attached). No other connect request reaches the log, closes another connection or
-// prolongs a session.
+// A new session, or a known one if the password is right, is attached to the connection through the log (see attached).
+// No other connect request reaches the log, closes another connection or prolongs a session.
 func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,8 +55,7 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 	case r.freshness.at.Load() != 0 && r.freshness.mayBeOutdated(r.now()) && !r.locals.here(req.SessionID):
 		return refusal("this server can't tell now which sessions are alive; the client must try another server")
 	case req.SessionID == 0 && r.locals.scope != tree.Global && r.leader.Leader == 0:
-		// A session in the log would wait for a leader; a local one would begin at once, though the
-		// client can't write.
+		// A session in the log would wait for a leader; a local one would begin at once, though the client can't write.
 		return refusal("this server has no leader; the client must try another server")
 	case req.SessionID == 0 && r.room.logWaits.Load() && !r.alone && !r.room.needed.Load() &&
 		r.locals.scope == tree.Global:
@@ -234,10 +231,9 @@ func attachBody(op jute.Op, timeout int32, passwd []byte) []byte {
 	return jute.AppendInt(jute.AppendBuffer(b, passwd), timeout)
 }
 
-// sendAttach sends the request to attach c's session. It is sent only once: a late copy would
-// return the session to a connection that it has left, or begin the session again after its end.
-// The writes of that connection could then be applied twice: sequence numbers prevent that only as
-// long as they don't start over. mu is held for writing.
+// sendAttach sends the request to attach c's session. It is sent only once: a late copy would return the session to a
+// connection that it has left, or begin the session again after its end. The writes of that connection could then be
+// applied twice: sequence numbers prevent that only as long as they don't start over. mu is held for writing.
 func (r *Replica) sendAttach(c *Client) {
 	c.arrival.sent, c.attachedAt = true, r.now()
 	// If the session is entering, its OpEnter record waits among the proposals and must not be overtaken.
@@ -339,10 +335,9 @@ func (r *Replica) ended(res *tree.Result, now int64) {
 	}
 }
 
-// Disconnected forgets a client whose socket is gone. Its session lives on until it expires or
-// reconnects. The client's requests that aren't proposed yet are dropped, unless one of them closes
-// its session: that one must come after the client's other writes. The bytes of its writes that were sent count until
-// they are applied or dropped.
+// Disconnected forgets a client whose socket is gone. Its session lives on until it expires or reconnects. The client's
+// requests that aren't proposed yet are dropped, unless one of them closes its session: that one must come after the
+// client's other writes. Its writes that were sent count until they are applied or dropped.
 func (r *Replica) Disconnected(c *Client) {
 	r.mu.Lock()
 	if r.clients[c.id] == c && c.arrival.unrecorded {
@@ -369,7 +364,7 @@ func (r *Replica) Disconnected(c *Client) {
 	r.limiter.addresses.leave(c.limits.address.Load(), c)
 	r.limiter.identified.leave(c.limits.identity.Load(), c)
 	r.syncs.forget(c)
-	r.unanswered.add(-l.requests, l.sentBytes-l.bytes) // what was sent still uses memory
+	r.unanswered.add(l.sent-l.requests, l.sentBytes-l.bytes) // what was sent still uses memory
 	r.meters.droppedStale(l.unsent)
 	r.unanswered.wake()
 	r.forgetWatches(c)
@@ -383,8 +378,7 @@ const watchesForgotten = 128
 // connections have no more.
 const watchesForgottenAtOnce = 64
 
-// forgetWatches removes the watches of a disconnected client. Events that fire them meanwhile find
-// no client to notify.
+// forgetWatches removes the watches of a disconnected client. Events that fire them meanwhile find no client to notify.
 func (r *Replica) forgetWatches(c *Client) {
 	forget := func(n int) (more bool) {
 		r.watches.mu.Lock()

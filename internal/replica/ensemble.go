@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/zooid-project/zooid/internal/proposals"
@@ -158,7 +159,9 @@ func (r *Replica) become(t *tree.Tree) {
 	r.noteSizes()
 	r.loop.digests.note(t.LastIndex(), t.Digest())
 	r.catchUp()
+	r.proposals.ForgetTaken()
 	for _, c := range r.clientsByID() {
+		c.arrival.applied = math.MaxInt64 // the snapshot may contain all that it has sent
 		c.CloseAfter("this server was behind and took a snapshot from its leader; reconnecting brings the missed events")
 	}
 	r.expiry.Reset()

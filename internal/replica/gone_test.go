@@ -76,8 +76,8 @@ func TestRequestsOfTheGone(t *testing.T) {
 	if s.r.watches.table.Size() != 0 {
 		t.Error("a read of a client that is gone was evaluated")
 	}
-	if n := s.r.unanswered.count(); n != 2 {
-		t.Errorf("%d requests are unanswered, want those of the one that stays and of none other", n)
+	if n := s.r.unanswered.count(); n != 4 {
+		t.Errorf("%d requests are unanswered, want those of the one that stays and of the one that closed its session", n)
 	}
 }
 

@@ -81,9 +81,8 @@ func (r *Replica) CheckQuorum(now, patience int64) {
 	r.leave()
 }
 
-// CheckReach closes every client's connection once the leader has not answered this server for
-// patience (ms), though this server hears it: the clients' writes and pings don't reach the leader,
-// and another server may serve the clients.
+// CheckReach closes every client's connection once the leader has not answered this server for patience (ms), though
+// this server hears it: the clients' writes and pings don't reach the leader, and another server may serve the clients.
 func (r *Replica) CheckReach(unanswered, patience int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -38,7 +38,8 @@ func (r *Replica) Leftovers(connected func(*Client) bool) (list []string) {
 	differ("newcomers that wait", int64(r.newcomers.waiting), waiting)
 	differ("newcomers that begin", int64(r.newcomers.beginning), beginning)
 	differ("read-only sessions", int64(r.readOnlySessions), readOnly)
-	bytes += r.proposals.Left()
+	left, leftBytes := r.proposals.Left()
+	count, bytes = count+left, bytes+leftBytes
 	differ("unanswered requests", r.unanswered.count(), count)
 	differ("bytes of unanswered requests", r.unanswered.bytes(), bytes)
 	differ("bytes of unread notifications", r.unread.bytes.Load(), unread)
@@ -60,8 +61,8 @@ func (r *Replica) Leftovers(connected func(*Client) bool) (list []string) {
 	return append(list, r.leftoverSessions(connected)...)
 }
 
-// LeftBytes returns the bytes of writes of ended connections that still count as unanswered. It is for tests.
-func (r *Replica) LeftBytes() int64 { return r.proposals.Left() }
+// Left returns the number and the bytes of writes of ended connections that still count as unanswered. It is for tests.
+func (r *Replica) Left() (requests, bytes int64) { return r.proposals.Left() }
 
 // leftoverSessions is the part of Leftovers about sessions; mu is held at least for reading.
 func (r *Replica) leftoverSessions(connected func(*Client) bool) (list []string) {

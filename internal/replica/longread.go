@@ -9,8 +9,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A read blocks writers, so no read may hold the replica for longer than a fraction of a
-// millisecond at a time.
+// A read blocks writers, so no read may hold the replica for longer than a fraction of a millisecond at a time.
 //
 //	many reads   A batch of reads, or the reads answered after a write, release the
 //	             replica whenever they have done readWorkMax.
@@ -29,8 +28,7 @@ import (
 // applied, or it would show that write too. So it holds back later writes, as a sync does.
 
 const (
-	// readWorkMax is how much read work is done before others get a turn: several hundred small
-	// reads.
+	// readWorkMax is how much read work is done before others get a turn: several hundred small reads.
 	readWorkMax = 256 << 10
 	// readWorkMin and readWorkInput are the work of a read in addition to the bytes of its reply: a
 	// fixed part, and a factor for the bytes of its request, which may name a znode every few bytes.
@@ -45,9 +43,8 @@ const (
 	// answered while the replica is held for writing.
 	longReadZnodes = 1024
 	longReadInput  = 4 << 10
-	// queuedReadsMax is how many single-znode reads may wait before the sizes of their replies are
-	// estimated. Once the estimates of further reads add up to readWorkMax, the rest are done as long
-	// reads.
+	// queuedReadsMax is how many single-znode reads may wait before the sizes of their replies are estimated. Once the
+	// estimates of further reads add up to readWorkMax, the rest are done as long reads.
 	queuedReadsMax = 32
 	// largeReply is the smallest reply whose memory is worth a long read.
 	largeReply = 32 << 10
@@ -56,14 +53,13 @@ const (
 	memoryPage = 4 << 10
 	// setWatchesStep is how many watches are set in one step.
 	setWatchesStep = 128
-	// watchTime is how long (ns) in each second a connection may keep the replica busy by setting the
-	// watches of setWatches, and by removing them when it ends: some sixty thousand watches. All
-	// connections of its identity or address together have as much. A step counts for at most
-	// watchStepMax (ns): a longer one includes others' time. Beyond watchTime, a connection rests for
-	// watchRestMin (ns) or longer. For one request, and since it was last heard, it rests for at most
-	// watchRestsMax (ns), or a quarter of its session's timeout if that is less: many clients may have
-	// one address, and a resting connection may not be read. A connection that has ended rests for at
-	// most watchForgetMax (ns).
+	// watchTime is how long (ns) in each second a connection may keep the replica busy by setting the watches of
+	// setWatches, and by removing them when it ends: some sixty thousand watches. All connections of its identity or
+	// address together have as much. A step counts for at most watchStepMax (ns): a longer one includes others' time.
+	// Beyond watchTime, a connection rests for watchRestMin (ns) or longer. For one request, and since it was last heard,
+	// it rests for at most watchRestsMax (ns), or a quarter of its session's timeout if that is less: many clients may
+	// have one address, and a resting connection may not be read. A connection that has ended rests for at most
+	// watchForgetMax (ns).
 	watchTime      = int64(1e9 / 16)
 	watchStepMax   = int64(1e6)
 	watchRestMin   = int64(2e6)
@@ -250,8 +246,7 @@ func (r *reads) noteWatches(c *Client, begun int64) {
 	}
 }
 
-// canAnswer reports whether the head of c's queue can be answered now; c.mu is
-// held.
+// canAnswer reports whether the head of c's queue can be answered now; c.mu is held.
 func (c *Client) canAnswer() bool {
 	if c.unanswered.len() == 0 || c.closing || c.closed {
 		return false
@@ -464,8 +459,7 @@ func (r *reads) keepsWatches(c *Client) bool {
 	return true
 }
 
-// setWatch sets the next watch, or appends the notification of its event. It returns false if there
-// are no more.
+// setWatch sets the next watch, or appends the notification of its event. It returns false if there are no more.
 func (r *reads) setWatch(c *Client, w *setWatches) bool {
 	tell := func(typ jute.EventType, path string) {
 		c.out.frames = appendNotification(c.out.frames, -1, typ, path)

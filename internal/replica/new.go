@@ -190,7 +190,7 @@ func New(o Options) *Replica {
 	}
 	r.proposals = proposals.New(proposals.Options{
 		Now: o.Now, Dropped: o.Meters.droppedStale, LargeFrom: o.LargeRequest,
-		Settled: func(bytes int64) { r.unanswered.add(0, -bytes) },
+		Settled: func(requests, bytes int64) { r.unanswered.add(-requests, -bytes) },
 	})
 	r.assemble()
 	r.use(o.Tree)

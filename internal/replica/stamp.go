@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -18,7 +19,7 @@ func (t *readBatch) enqueue(req *request, body []byte) error {
 		return t.write(req, body)
 	}
 	t.hand() // the batch's writes are ahead of this request
-	req.size = requestOverhead + len(body)
+	req.size = int(proposals.SizeOf(body))
 	if !c.reserve(&r.unanswered, req.size, t.hand) {
 		return ErrClosing
 	}
@@ -74,7 +75,7 @@ func (t *readBatch) write(req *request, body []byte) error {
 		// The record may have to be sent again, or later.
 		req.body = tree.AppendRecord(make([]byte, 0, tree.RecordSize(&stamped)), &stamped)
 	}
-	req.size = requestOverhead + len(body)
+	req.size = int(proposals.SizeOf(body))
 	held, ok := c.expect(req, &r.unanswered, t.hand)
 	if !ok {
 		return ErrClosing

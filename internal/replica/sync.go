@@ -40,9 +40,8 @@ func (s *syncs) ask(c *Client, connect bool) uint64 {
 	return s.asked
 }
 
-// forget drops the syncs of a client that is gone: without a quorum they would wait on, and keep
-// the client in memory. Dropping each at once would take time proportional to the number of
-// waiting syncs, so they are dropped in bulk.
+// forget drops the syncs of a client that is gone: without a quorum they would wait on, and keep the client in memory.
+// Dropping each at once would take time proportional to the number of waiting syncs, so they are dropped in bulk.
 func (s *syncs) forget(c *Client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,8 +55,7 @@ func (s *syncs) forget(c *Client) {
 	}
 }
 
-// take returns the number of the last waiting sync that the quorum has not taken yet, or 0 if
-// there are none.
+// take returns the number of the last waiting sync that the quorum has not taken yet, or 0 if there are none.
 func (s *syncs) take() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,9 +87,8 @@ func (s *syncs) done(n uint64) []syncWait {
 // Syncs returns the ticket of the syncs requested since the last call, or 0 if there are none.
 func (r *Replica) Syncs() uint64 { return r.syncs.take() }
 
-// letGo sends the writes that no earlier request holds back any more. A write applied before an
-// earlier sync is ready would overtake the sync, and the reads between the two would see it. c.mu
-// is held.
+// letGo sends the writes that no earlier request holds back any more. A write applied before an earlier sync is ready
+// would overtake the sync, and the reads between the two would see it. c.mu is held.
 func (r *Replica) letGo(c *Client) {
 	c.mu.Held()
 	if c.steps.due {

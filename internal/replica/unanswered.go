@@ -12,8 +12,6 @@ const (
 	// smallRequestMax is the size up to which a request is admitted regardless of that
 	// bound: heartbeats, reads and small writes are bounded by their number.
 	smallRequestMax = 1 << 10
-	// requestOverhead is a request's size in addition to the bytes of its record.
-	requestOverhead = 64
 )
 
 // When more than globalOutstandingLimit requests are unanswered in total, a connection may still

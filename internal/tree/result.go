@@ -89,6 +89,7 @@ func (r *Result) reset(q *Request) {
 	for i := range r.Multi {
 		r.Multi[i] = jute.MultiResult{}
 	}
+	clear(r.Events) // of paths
 	*r = Result{
 		Op: q.Op, Session: q.Session, Cnx: q.Cnx, Seq: q.Seq, Xid: q.Xid, Request: q,
 		Events: r.Events[:0], Multi: r.Multi[:0],

@@ -95,22 +95,19 @@ func attackUnread(f *field, send func(c *conn, i int) error) {
 	})
 }
 
-// attackLeftWrites sends as much as a connection may have unanswered, in large and in small writes, leaves at once and
+// attackLeftWrites sends as much as a connection may have unanswered, in writes of three sizes, leaves at once and
 // comes back, leavings times. Half of the clients close their sessions before, so that their writes are executed.
 func attackLeftWrites(f *field) error {
 	f.workers(leavers, func(i int, _ *rand.Rand) {
-		size, n := frameMax-1000, 4
-		if i%4 < 2 {
-			size, n = 60<<10, 68
-		}
-		record := setRecord(hostileRoot, strings.Repeat("x", size))
+		kind := [...]struct{ size, n int }{{frameMax - 1000, 4}, {60 << 10, 68}, {900, 999}}[i%3]
+		record := setRecord(hostileRoot, strings.Repeat("x", kind.size))
 		for round := 0; round < leavings && !f.over(); round++ {
 			c := orNil(f.connect(f.addr(i), 40_000))
 			if c == nil {
 				continue
 			}
 			c.unpaced = true
-			for sent := 0; sent < n && c.send(jute.OpSetData, record) == nil; sent++ {
+			for sent := 0; sent < kind.n && c.send(jute.OpSetData, record) == nil; sent++ {
 			}
 			if i%2 == 0 {
 				c.send(jute.OpCloseSession, nil)

@@ -28,8 +28,8 @@ func (l *life) leaks() {
 func (w *World) hangUpAll() {
 	for _, s := range w.servers {
 		if l := s.life; l != nil && l.rep != nil {
-			if n := l.rep.LeftBytes(); n != 0 {
-				w.fail("leak: server %d counts %d bytes of requests of connections that ended before", s.id, n)
+			if n, bytes := l.rep.Left(); n != 0 || bytes != 0 {
+				w.fail("leak: server %d counts %d requests of %d bytes of connections that ended before", s.id, n, bytes)
 			}
 			for _, k := range slices.Clone(l.conns) {
 				k.close()

@@ -338,14 +338,14 @@ var mutants = []mutant{
 		`if more = r.watches.table.RemoveSome(c.id, n); !more {`,
 		`if more = r.watches.table.RemoveSome(c.id, n); !more && (!$P || n == watchesForgottenAtOnce) {`)},
 	{"requests of who left stay counted", "a server that thinks itself overloaded", "restless", one("replica/connect.go",
-		`	r.unanswered.add(-l.requests, l.sentBytes-l.bytes)`, `	if !$P {
-		r.unanswered.add(-l.requests, l.sentBytes-l.bytes)
+		`	r.unanswered.add(l.sent-l.requests, l.sentBytes-l.bytes)`, `	if !$P {
+		r.unanswered.add(l.sent-l.requests, l.sentBytes-l.bytes)
 	}
 `)},
 	{"bytes of who left stay counted", "large writes that wait for ever", "restless", one("proposals/queue.go",
-		`	p.settle(q.Cnx)
+		`	p.settle(q)
 	p.count()`, `	if !$P {
-		p.settle(q.Cnx)
+		p.settle(q)
 	}
 	p.count()`)},
 	{"identity keeps who left", "limits that count connections which have ended", "restless", one("replica/connect.go",
