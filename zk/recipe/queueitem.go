@@ -44,7 +44,7 @@ func decodeItems(data []byte) [][]byte {
 			return [][]byte{data}
 		}
 		size := binary.BigEndian.Uint32(b[1:])
-		items = append(items, b[5:5+size])
+		items = append(items, b[5:5+size:5+size]) // an append to it doesn't change the next one
 		b = b[5+size:]
 	}
 	return [][]byte{data}

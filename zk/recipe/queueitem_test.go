@@ -28,6 +28,10 @@ func TestItems(t *testing.T) {
 			t.Errorf("decode %q: %q", tt.data, got)
 		}
 	}
+	pair := decodeItems(encodeItems([][]byte{[]byte("one"), []byte("two")}))
+	if _ = append(pair[0], "more than one"...); string(pair[1]) != "two" {
+		t.Errorf("an append to an item makes the next one %q", pair[1])
+	}
 	for _, foreign := range []string{
 		"", "plain", "\x00\x01\x00\x02\x02", "\x00\x01\x00\x01", "\x00\x01\x00\x01\x02\x02", "\x00\x01\x00\x01\x03",
 		"\x00\x01\x00\x01\x01\x00\x00", "\x00\x01\x00\x01\x01\xff\xff\xff\xffx\x02", "\x00\x01\x00\x01\x01\x00\x00\x00\x01x",
