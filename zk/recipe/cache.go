@@ -155,7 +155,7 @@ func (k *Cache) follow(ctx context.Context, c *zk.Client) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		dirty, resync := k.events(w)
+		dirty, resync, end := k.events(w)
 		if suspended(states) {
 			k.setFresh(false)
 		}
@@ -165,7 +165,7 @@ func (k *Cache) follow(ctx context.Context, c *zk.Client) error {
 		case len(dirty) > 0:
 			err = k.refresh(ctx, r, dirty)
 		default:
-			err = ended(w)
+			err = end
 		}
 		if err != nil {
 			return err
@@ -199,14 +199,20 @@ func (k *Cache) watch(ctx context.Context, c *zk.Client) (*zk.Watch, error) {
 	}
 }
 
-// events takes the events so far. It returns the paths in them, sorted, and whether events may be missing.
-func (k *Cache) events(w *zk.Watch) (dirty []string, resync bool) {
+// events takes the events so far. It returns the paths in them, sorted, whether events may be missing, and the error
+// that ended w after them; nil if w hasn't ended. No event may be taken elsewhere: nothing would report the change
+// again.
+func (k *Cache) events(w *zk.Watch) (dirty []string, resync bool, end error) {
+	past, cancel := context.WithCancel(context.Background())
+	cancel()
 	paths := map[string]bool{}
 	for {
-		e, ok := w.Try()
+		e, err := w.Next(past)
 		switch {
-		case !ok:
-			return slices.Sorted(maps.Keys(paths)), resync
+		case errors.Is(err, context.Canceled):
+			return slices.Sorted(maps.Keys(paths)), resync, nil
+		case err != nil:
+			return slices.Sorted(maps.Keys(paths)), resync, err
 		case e.Type == zk.EventResync:
 			resync = true
 		case e.Type != zk.EventNodeChildrenChanged && k.covers(e.Path):
@@ -229,16 +235,6 @@ func (k *Cache) refresh(ctx context.Context, r *reader, dirty []string) error {
 			return err
 		}
 	}
-}
-
-// ended returns the error that ended w, nil if w hasn't ended.
-func ended(w *zk.Watch) error {
-	past, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := w.Next(past); !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return nil
 }
 
 // covers reports whether the znode at path belongs in the cache.

@@ -97,6 +97,24 @@ func TestGroup(t *testing.T) {
 	})
 }
 
+// A cache misses no change of many that come one by one.
+func TestCacheMissesNothing(t *testing.T) {
+	each(t, func(a *arena) {
+		const count = 3000
+		k := recipe.NewChildrenCache(a.source(), "/many")
+		defer k.Close()
+		a.must(k.Wait(a.ctx))
+		c := a.client()
+		_, err := c.Create(a.ctx, "/many", nil, zk.ModePersistent, zk.OpenACL())
+		a.must(err)
+		for i := range count {
+			_, err := c.Create(a.ctx, fmt.Sprint("/many/", i), nil, zk.ModePersistent, zk.OpenACL())
+			a.must(err)
+		}
+		a.eventually("it has all", func() bool { return k.Len() == count+1 })
+	})
+}
+
 // After Wait, a member sees itself.
 func TestGroupWait(t *testing.T) {
 	each(t, func(a *arena) {
