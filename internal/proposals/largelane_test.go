@@ -149,14 +149,12 @@ func TestCrowdedRequestsTakeTurns(t *testing.T) {
 		p.AddRecords(tree.AppendRecord(nil, &crowd))
 	}
 	p.AddRecords(tree.AppendRecord(nil, &tree.Request{Cnx: 2, Seq: 1}))
-	for n := 1; ; n++ {
+	for range 2 * (crowdedEntries + 1) {
 		if all := p.takeRequests(t); slices.ContainsFunc(all, func(q tree.Request) bool { return q.Cnx == 2 }) {
-			if n > 2*(crowdedEntries+1) {
-				t.Errorf("%d entries are taken before it", n-1)
-			}
 			return
 		}
 	}
+	t.Errorf("%d entries are taken before it", 2*(crowdedEntries+1))
 }
 
 // TestLargeInFlightAreBounded: large requests are taken up to a bound, and small ones still; more once some are

@@ -345,7 +345,8 @@ func (r *Replica) Disconnected(c *Client) {
 	}
 	delete(r.clients, c.id)
 	l := c.disconnected()
-	r.proposals.Gone(c.id, l.sent, l.sentBytes, !c.reader.leaves && (l.sent > 0 || c.arrival.awaited && c.arrival.sent))
+	mayWait := int(l.requests) > l.unsent || c.arrival.awaited && c.arrival.sent
+	r.proposals.Gone(c.id, l.sent, l.sentBytes, mayWait && !c.reader.leaves)
 	r.settled(c)
 	if r.hearing.attached[c.session] == c {
 		r.hearing.detach(c.session)
