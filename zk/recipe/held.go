@@ -23,11 +23,12 @@ type Held struct {
 	base  context.Context    // only its values are used
 	stop  context.CancelFunc // ends the goroutines that watch the lock
 
-	mu     sync.Mutex
-	ctx    context.Context
-	end    context.CancelCauseFunc
-	losses int   // of the connection, as far as noticed
-	gone   error // why the lock is no longer held; nil while it may be held
+	mu      sync.Mutex
+	ctx     context.Context
+	end     context.CancelCauseFunc
+	losses  int   // of the connection, as far as noticed
+	gone    error // why the lock is no longer held; nil while it may be held
+	refused bool  // Unlock was called, and the ensemble has refused the deletion
 }
 
 // hold starts to watch a lock that was just acquired.
@@ -119,19 +120,23 @@ func (h *Held) renew(losses int) (renewed bool, err error) {
 // Unlock releases the lock. The error wraps ErrLost if the lock had been lost earlier, so that it didn't protect the
 // resource for some time; the next holder is not affected. Unlock waits for the reply. If ctx ends first, or has
 // already ended, the error wraps ctx's Err, and the release continues in the background until it is done or the session
-// has ended. If the ensemble refuses the deletion of the znode, the lock stays taken until the session ends; another
-// Unlock returns nil without trying again. Unlock is idempotent. A lock that ended with ErrLost needn't be unlocked.
+// has ended. If the ensemble refuses the deletion of the znode (zk.ErrNoAuth), the lock stays taken until the session
+// ends, or until another Unlock succeeds. After a success, Unlock returns nil. A lock that ended with ErrLost needn't be
+// unlocked.
 func (h *Held) Unlock(ctx context.Context) error {
 	defer h.stop() // after the deletion, which fires the watch and so removes it
 	h.mu.Lock()
-	before := h.gone
+	done := errors.Is(h.gone, ErrReleased) && !h.refused
 	h.mu.Unlock()
-	if errors.Is(before, ErrReleased) {
+	if done {
 		return nil
 	}
 	gone := h.finish(ErrReleased)
 	// A lock that counts as lost may still have its znode, and with it its place in the line.
 	err := remove(ctx, h.c, h.path)
+	h.mu.Lock()
+	h.refused = err != nil && ctx.Err() == nil && !errors.Is(err, zk.ErrNoNode) && !zk.SessionLost(err)
+	h.mu.Unlock()
 	if !errors.Is(gone, ErrReleased) {
 		return fmt.Errorf("recipe: unlock %s: %w", h.path, gone)
 	}

@@ -341,3 +341,26 @@ func TestACL(t *testing.T) {
 		}
 	})
 }
+
+// A lock whose release is refused can be unlocked later.
+func TestUnlockRefused(t *testing.T) {
+	each(t, func(a *arena) {
+		c := a.client()
+		held, err := recipe.NewMutex(c, "/m", recipe.Options{}).Lock(a.ctx)
+		a.must(err)
+		_, err = c.SetACL(a.ctx, "/m", zk.WorldACL(zk.PermAll&^zk.PermDelete), zk.AnyVersion)
+		a.must(err)
+		for range 2 {
+			if err := held.Unlock(a.ctx); !errors.Is(err, zk.ErrNoAuth) {
+				t.Errorf("a refused release: %v", err)
+			}
+		}
+		_, err = c.SetACL(a.ctx, "/m", zk.OpenACL(), zk.AnyVersion)
+		a.must(err)
+		a.must(held.Unlock(a.ctx))
+		a.must(held.Unlock(a.ctx))
+		if _, ok, err := c.Exists(a.ctx, held.Path()); ok || err != nil {
+			t.Errorf("the lock's znode exists: %t, %v", ok, err)
+		}
+	})
+}
