@@ -35,18 +35,22 @@ func (t *Tree) due(n *node, now, neverUsed int64) bool {
 	return false
 }
 
+// reapBytes is how many bytes of paths end a step of Reapable: a path may have a megabyte.
+const reapBytes = 1 << 20
+
 // Reapable finds containers and TTL znodes that deleteContainer may delete at the time now, in the next scan slots from
-// cursor on (0 at first). It returns their paths and the cursor for the next call, 0 at the end. neverUsed has the
-// meaning of AppendDeleteContainer.
+// cursor on (0 at first), or in fewer if their paths are long. It returns the paths and the cursor for the next call, 0
+// at the end. neverUsed has the meaning of AppendDeleteContainer.
 func (t *Tree) Reapable(cursor uint32, scan int, now, neverUsed int64) (paths []string, next uint32) {
 	if t.totals.reapable == 0 {
 		return nil, 0
 	}
-	at := t.nodes.from(max(cursor, rootSlot))
-	for ; at <= uint64(t.nodes.used) && scan > 0; at = t.nodes.next(at) {
+	at, size := t.nodes.from(max(cursor, rootSlot)), 0
+	for ; at <= uint64(t.nodes.used) && scan > 0 && size < reapBytes; at = t.nodes.next(at) {
 		scan--
 		if slot := uint32(at); t.live(slot) && t.due(t.at(slot), now, neverUsed) {
 			paths = append(paths, string(t.appendPath(nil, slot)))
+			size += len(paths[len(paths)-1])
 		}
 	}
 	if at > uint64(t.nodes.used) {

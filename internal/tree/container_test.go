@@ -3,6 +3,7 @@ package tree
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/zooid-project/zooid/jute"
@@ -41,6 +42,30 @@ func TestDueAtTheLimit(t *testing.T) {
 		if got, next := s.tree.Reapable(0, 1000, made+c.after, c.neverUsed); !slices.Equal(got, c.want) || next != 0 {
 			t.Errorf("%d ms later, with %d for those never used: %v (next %d), want %v", c.after, c.neverUsed, got, next, c.want)
 		}
+	}
+}
+
+// TestReapableLongPaths: long paths end a step.
+func TestReapableLongPaths(t *testing.T) {
+	t.Parallel()
+	const life, count = int64(10), 20
+	s := &timed{t: t, tree: New(Options{})}
+	settings := DefaultSettings()
+	settings.ExtendedTypes = true
+	s.apply(1000, Request{Op: OpSettings, Body: settings.Append(nil)})
+	for i := range count {
+		s.apply(1000, createTTL(fmt.Sprintf("/%d%s", i, strings.Repeat("x", reapBytes/4)), life))
+	}
+	found, cursor := 0, uint32(0)
+	for begun := false; cursor != 0 || !begun; begun = true {
+		var paths []string
+		if paths, cursor = s.tree.Reapable(cursor, 1000, 5000, 0); len(paths) > 4 {
+			t.Fatalf("a step finds %d paths of %d bytes", len(paths), reapBytes/4)
+		}
+		found += len(paths)
+	}
+	if found != count {
+		t.Errorf("%d are found of %d", found, count)
 	}
 }
 
