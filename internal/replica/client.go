@@ -339,9 +339,10 @@ func (c *Client) awaitOutput() bool {
 	return !c.closing && !c.closed
 }
 
-// expect reserves room for a write, as reserve does, and queues it until it is answered. It reports
-// whether the write has to wait before it is sent (see holds).
-func (c *Client) expect(r *request, all *unanswered, blocks func()) (held, ok bool) {
+// expect reserves room for a write, as reserve does, and queues it until it is answered. It reports whether the write
+// has to wait before it is sent (see holds). Only once there is room does it make r.body, the record of stamped, which
+// is needed if the write waits, or, as again says, if it may have to be sent again.
+func (c *Client) expect(r *request, stamped *tree.Request, again bool, all *unanswered, blocks func()) (held, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r.op == &opCloseSession && !c.closing && !c.closed {
@@ -349,7 +350,9 @@ func (c *Client) expect(r *request, all *unanswered, blocks func()) (held, ok bo
 	} else if !c.reserveLocked(all, r.size, blocks) {
 		return false, false
 	}
-	r.held = c.ahead.any()
+	if r.held = c.ahead.any(); r.held || again {
+		r.body = tree.AppendRecord(make([]byte, 0, tree.RecordSize(stamped)), stamped)
+	}
 	if r.op.code == jute.OpReconfig {
 		c.ahead.reconfigs.Add(1)
 	}

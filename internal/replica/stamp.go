@@ -71,12 +71,8 @@ func (t *readBatch) write(req *request, body []byte) error {
 	stamped := tree.Request{
 		Op: req.op.code, Session: c.session, Cnx: c.id, Seq: c.reader.seq, Xid: req.xid, Identities: *ids, Body: body,
 	}
-	if !r.alone || c.ahead.any() {
-		// The record may have to be sent again, or later.
-		req.body = tree.AppendRecord(make([]byte, 0, tree.RecordSize(&stamped)), &stamped)
-	}
 	req.size = int(proposals.SizeOf(body))
-	held, ok := c.expect(req, &r.unanswered, t.hand)
+	held, ok := c.expect(req, &stamped, !r.alone, &r.unanswered, t.hand)
 	if !ok {
 		return ErrClosing
 	}

@@ -2,7 +2,9 @@ package replica
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -76,6 +78,44 @@ func TestUnansweredBytesOfAll(t *testing.T) {
 	if n, bytes := s.r.unanswered.count(), s.r.unanswered.bytes(); n != 0 || bytes != 0 {
 		t.Errorf("%d requests of %d bytes are unanswered in the end", n, bytes)
 	}
+}
+
+// TestWaitingWritesAreNotCopied: a write that waits for room takes no memory but its reader's.
+func TestWaitingWritesAreNotCopied(t *testing.T) {
+	const clients, size = 40, 1 << 20
+	s := newStage(t, Options{})
+	raw := pipeline{}
+	stream := raw.request(nil, jute.OpCreate, creating("/w-", make([]byte, size), jute.ModePersistentSequential))
+	all := make([]*Client, clients)
+	for i := range all {
+		all[i] = s.client(nil)
+		s.apply(s.forward()...)
+	}
+	s.r.limits.frameMax = 2 * size
+	s.r.unanswered.bytesMax.Store(2 * size)
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	var received atomic.Int64
+	var done sync.WaitGroup
+	for _, c := range all {
+		done.Go(func() {
+			s.receive(c, stream)
+			received.Add(1)
+		})
+	}
+	eventually(t, "readers wait", func() bool { return int64(s.r.unanswered.waits.Load())+received.Load() == clients })
+	if grown := heap() - before; received.Load() > 3 || grown > clients/2*size {
+		t.Errorf("%d writes are let in, and %d MiB are taken", received.Load(), grown>>20)
+	}
+	for _, c := range all {
+		s.r.Disconnected(c)
+	}
+	done.Wait()
 }
 
 // TestGoneWritesAreBounded: what clients have sent that are gone uses memory until it is applied or dropped, so it
