@@ -8,12 +8,13 @@
 // and ask how long the oldest has waited. The Queue also counts what gone clients have left (left.go).
 //
 // What is added is copied. An entry that [Queue.Take] returns belongs to its caller, which may give the memory back
-// ([Queue.Reuse]). Only the quorum's loop takes entries and writes their heads. The goroutine that applies entries
-// reports each of their requests ([Queue.Applied]).
+// ([Queue.Reuse]). Only the quorum's loop takes entries and writes their heads, clears the Queue, and tells it of
+// snapshots. The goroutine that applies entries reports each of their requests ([Queue.Applied]). The loop waits for
+// it.
 //
 // # The order
 //
 // The requests of a connection are taken in the order in which they were added, except those of [Queue.AddFirst], which
 // go ahead of all. Entries of large requests take turns with the others (largelane.go), and only so many of them are
-// under way (largeinflight.go).
+// under way. On a follower, only so many bytes of all requests are under way to the leader (inflight.go).
 package proposals

@@ -82,7 +82,7 @@ func TestLargeLaneKeepsOrder(t *testing.T) {
 					t.Fatalf("seed %d: request %d of connection %d with %v, gone: %t; want %d", seed, q.Seq, q.Cnx,
 						q.Identities, gone[q.Cnx], taken[q.Cnx])
 				}
-				waiting[q.Cnx] -= SizeOf(q.Body)
+				waiting[q.Cnx] -= SizeOf(&q)
 			}
 			return all != nil
 		}
@@ -102,7 +102,7 @@ func TestLargeLaneKeepsOrder(t *testing.T) {
 						Op: jute.OpSetData, Cnx: cnx, Seq: added[cnx], Body: make([]byte, size),
 						Identities: []jute.ID{{Scheme: "digest", ID: fmt.Sprint(cnx)}},
 					}
-					waiting[cnx] += SizeOf(q.Body)
+					waiting[cnx] += SizeOf(&q)
 					if last == cnx {
 						records = tree.AppendNextRecord(records, &q)
 					} else {
@@ -198,5 +198,60 @@ func TestLargeInFlightAreBounded(t *testing.T) {
 	take(1, "under another leader")
 	if p.Applied(&large, now); p.counts.Load() || len(p.inFlight.of) > 0 {
 		t.Errorf("%v is left", p.inFlight)
+	}
+}
+
+// TestForwardedAreBounded: a follower forwards requests up to a bound, and those of AddFirst still; more once some are
+// applied, or came with a snapshot, or if nothing was applied for very long, or if the leader changes.
+func TestForwardedAreBounded(t *testing.T) {
+	t.Parallel()
+	now := int64(0)
+	small := tree.Request{Cnx: 1, Body: make([]byte, 100), Identities: []jute.ID{{Scheme: "digest", ID: "me:x"}}}
+	size := int(SizeOf(&small))
+	const bound = 5
+	p := New(Options{Now: func() int64 { return now }, Forwarded: bound*size - 1})
+	forward := func(want int, when string) {
+		t.Helper()
+		n := 0
+		for {
+			if n < 4*bound {
+				p.AddRecords(tree.AppendRecord(nil, &small))
+			}
+			if b, _ := p.Forward(); b == nil {
+				break
+			}
+			n++
+		}
+		if n != want || p.Forwarded() != int64(bound*size) {
+			t.Errorf("%d entries are forwarded %s, and %d bytes count; want %d and %d", n, when, p.Forwarded(), want, bound*size)
+		}
+		for b, _ := p.Take(); b != nil; b, _ = p.Take() { // so that each entry has one request
+		}
+	}
+	forward(bound, "at once")
+	p.AddRecords(tree.AppendRecord(nil, &small))
+	p.AddFirst(tree.AppendRecord(nil, &tree.Request{Cnx: 2}))
+	if b, _ := p.Forward(); len(b) != HeadSize+tree.RecordSize(&tree.Request{}) {
+		t.Errorf("%d bytes are forwarded before all others, want one small request", len(b))
+	}
+	p.Applied(&tree.Request{Cnx: 2}, now)
+	p.Applied(&tree.Request{Cnx: 3, Body: small.Body}, now)
+	forward(0, "when another server's requests are applied")
+	p.Applied(&small, now)
+	p.Applied(&small, now)
+	forward(2, "when two are applied")
+	now += forwardedPatience - 1
+	forward(0, "while the leader may yet come to them")
+	now++
+	forward(bound, "when nothing was applied for very long")
+	p.ForgetTaken()
+	forward(bound, "after a snapshot")
+	p.Clear()
+	forward(bound, "under another leader")
+	for range bound {
+		p.Applied(&small, now)
+	}
+	if p.Forwarded() != 0 || len(p.forwarded.of) > 0 {
+		t.Errorf("%v is left", p.forwarded)
 	}
 }

@@ -2,8 +2,8 @@ package proposals
 
 import "github.com/zooid-project/zooid/internal/tree"
 
-// SizeOf returns what a request with a body counts, in bytes, until it is answered.
-func SizeOf(body []byte) int64 { return int64(64 + len(body)) }
+// SizeOf returns what a request counts, in bytes, until it is answered: its record, and some of what refers to it.
+func SizeOf(q *tree.Request) int64 { return int64(20 + tree.RecordSize(q)) }
 
 // leftPatience is after how long (ns) the requests of a gone client are forgotten of which none was applied, though all
 // were taken: the leader may have dropped them, or they came with a snapshot.
@@ -49,7 +49,7 @@ func (l *left) settle(q *tree.Request, now int64) (less load) {
 	if by.requests == 1 {
 		return l.remove(q.Cnx)
 	}
-	less = load{1, min(SizeOf(q.Body), by.bytes)}
+	less = load{1, min(SizeOf(q), by.bytes)}
 	by.less(less)
 	by.since = now
 	l.of[q.Cnx] = by

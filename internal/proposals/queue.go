@@ -38,6 +38,7 @@ type Options struct {
 	// Settled is called with the number and the bytes of requests that Gone has counted, when they don't count any more.
 	Settled   func(requests, bytes int64)
 	LargeFrom int // the size (bytes) from which on a request is large; 0 means LargeRequestMin
+	Forwarded int // bounds what Forward returns (bytes); 0 means ForwardedMax
 }
 
 // A Queue holds stamped requests, encoded and in order, already in the form of log entries: requests of this server's
@@ -60,13 +61,15 @@ type Queue struct {
 	large largeLane
 	since int64 // now (ns) when the oldest request not yet taken arrived, or time of the last take that left some
 
-	inFlight   largeInFlight // bounds the large entries that are taken
+	inFlight   inFlight // bounds the large entries that are taken
 	left       left
 	firstSince int64 // now (ns) when the oldest request in first arrived
 
 	took   int64              // number of entries taken, not counting first and large ones
 	stale  map[int64]struct{} // cnxs of clients that are gone, whose requests are dropped
 	staleQ []staleUntil       // the connections in stale, in the order in which they went
+
+	forwarded inFlight // bounds what Forward returns; the quorum's loop owns it, and mu isn't needed
 }
 
 // A staleUntil is a connection whose client is gone, and the numbers (see Queue.took and large.took) of the last
@@ -75,7 +78,11 @@ type staleUntil struct{ cnx, entry, large int64 }
 
 // New returns an empty Queue.
 func New(o Options) *Queue {
-	return &Queue{now: o.Now, dropped: o.Dropped, settled: o.Settled, largeFrom: cmp.Or(o.LargeFrom, LargeRequestMin)}
+	return &Queue{
+		now: o.Now, dropped: o.Dropped, settled: o.Settled, largeFrom: cmp.Or(o.LargeFrom, LargeRequestMin),
+		inFlight:  inFlight{most: largeInFlightMax, patience: largeInFlightPatience},
+		forwarded: inFlight{most: int64(cmp.Or(o.Forwarded, ForwardedMax)), patience: forwardedPatience},
+	}
 }
 
 // Add appends a request of the server itself, which it copies.
@@ -223,9 +230,12 @@ func (p *Queue) less(by load) {
 // Forget stops to count the requests of gone clients of which none was applied for long.
 func (p *Queue) Forget(now int64) { p.forget(now - leftPatience) }
 
-// ForgetTaken stops to count the requests of gone clients that are taken: a snapshot may contain them, and then they
-// are never applied.
-func (p *Queue) ForgetTaken() { p.forget(math.MaxInt64) }
+// ForgetTaken stops to count the requests that are forwarded, and those of gone clients that are taken: a snapshot may
+// contain them, and then they are never applied.
+func (p *Queue) ForgetTaken() {
+	p.forwarded.reset()
+	p.forget(math.MaxInt64)
+}
 
 // forget stops to count the requests of gone clients that are taken, of which none was applied after the time since.
 func (p *Queue) forget(since int64) {
@@ -246,6 +256,9 @@ func (p *Queue) forget(since int64) {
 func (p *Queue) taken(until staleUntil) bool {
 	return until.entry <= p.took && until.large <= p.large.took
 }
+
+// Forwarded returns the bytes of the requests that Forward has returned and that count.
+func (p *Queue) Forwarded() int64 { return p.forwarded.bytes }
 
 // Left returns the number and the bytes of the requests of gone clients that count.
 func (p *Queue) Left() (requests, bytes int64) {
@@ -287,6 +300,25 @@ func (p *Queue) without(b []byte) []byte {
 		p.stale, p.staleQ = nil, nil
 	}
 	return b
+}
+
+// Forward is Take for a follower, which hands the requests to the leader. While requests that it has returned take
+// ForwardedMax bytes and are neither applied (Applied), nor part of a snapshot (ForgetTaken), nor forgotten (Clear), it
+// returns only those of AddFirst.
+func (p *Queue) Forward() (b []byte, waited int64) {
+	if !p.waiting.Load() || p.forwarded.full(p.now()) && !p.hasFirst() {
+		return nil, 0
+	}
+	if b, waited = p.Take(); b != nil {
+		p.forwarded.note(b, p.now())
+	}
+	return b, waited
+}
+
+func (p *Queue) hasFirst() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.first != nil
 }
 
 // Take removes the oldest entry and returns it, with its head not written yet, and how long
@@ -341,6 +373,7 @@ func (p *Queue) takeOne() (b []byte, waited int64) {
 
 // Applied is called for each request that is applied.
 func (p *Queue) Applied(q *tree.Request, now int64) {
+	p.forwarded.applied(q, now)
 	if !p.counts.Load() {
 		return
 	}
@@ -375,7 +408,9 @@ func (p *Queue) Clear() {
 	defer p.mu.Unlock()
 	p.first, p.full, p.cur, p.stale, p.staleQ = nil, nil, nil, nil, nil
 	p.less(p.left.total)
-	p.large, p.inFlight, p.left = largeLane{}, largeInFlight{}, left{}
+	p.large, p.left = largeLane{}, left{}
+	p.inFlight.reset()
+	p.forwarded.reset()
 	p.count()
 	p.waiting.Store(false)
 }

@@ -141,7 +141,7 @@ func TestGoneCount(t *testing.T) {
 		sum := int64(0)
 		for _, size := range sizes {
 			p.AddRecords(tree.AppendRecord(nil, request(cnx, size)))
-			sum += SizeOf(make([]byte, size))
+			sum += SizeOf(request(1, size))
 		}
 		requests, bytes = requests+int64(len(sizes)), bytes+sum
 		p.Gone(cnx, int64(len(sizes)), sum, drop)
@@ -150,7 +150,7 @@ func TestGoneCount(t *testing.T) {
 		t.Helper()
 		want := int64(0)
 		for _, size := range sizes {
-			want += SizeOf(make([]byte, size))
+			want += SizeOf(request(1, size))
 		}
 		if n, left := p.Left(); bytes != want || left != want || int(n) != len(sizes) || n != requests {
 			t.Errorf("%s: %d requests of %d bytes count, of %d and %d, want %d of %d", when, requests, bytes, n, left,

@@ -28,7 +28,7 @@ import (
 func (r *Replica) Forward() []byte {
 	r.proposals.Reuse(r.loop.batch)
 	var queued int64
-	if r.loop.batch, queued = r.proposals.Take(); r.loop.batch == nil {
+	if r.loop.batch, queued = r.proposals.Forward(); r.loop.batch == nil {
 		r.unanswered.wake() // all that waited may have been of gone clients
 		return nil
 	}

@@ -61,8 +61,12 @@ func (r *Replica) Leftovers(connected func(*Client) bool) (list []string) {
 	return append(list, r.leftoverSessions(connected)...)
 }
 
-// Left returns the number and the bytes of writes of ended connections that still count as unanswered. It is for tests.
-func (r *Replica) Left() (requests, bytes int64) { return r.proposals.Left() }
+// Left returns the number and the bytes of writes of ended connections that still count as unanswered, and the bytes
+// of requests that count as under way to the leader. It is for tests.
+func (r *Replica) Left() (requests, bytes, forwarded int64) {
+	requests, bytes = r.proposals.Left()
+	return requests, bytes, r.proposals.Forwarded()
+}
 
 // leftoverSessions is the part of Leftovers about sessions; mu is held at least for reading.
 func (r *Replica) leftoverSessions(connected func(*Client) bool) (list []string) {

@@ -54,7 +54,9 @@ type Options struct {
 	// LargeRequest is the size (bytes) from which on a request takes turns with those of other connections; 0 means
 	// proposals.LargeRequestMin.
 	LargeRequest int
-	Kick         func() // tells the quorum that requests or syncs wait; must not block
+	// Forwarded bounds the bytes that are under way to the leader; 0 means proposals.ForwardedMax.
+	Forwarded int
+	Kick      func() // tells the quorum that requests or syncs wait; must not block
 	// Vet, if not nil, returns the code to append to a reconfig request; it may block.
 	Vet func(body []byte) jute.Code
 	// MembershipChanged, if not nil, is called after the membership was read; it must
@@ -189,7 +191,7 @@ func New(o Options) *Replica {
 		counts: sessionCounts{owners: map[int64]sessionOwners{}}, watches: watches{table: watch.New()},
 	}
 	r.proposals = proposals.New(proposals.Options{
-		Now: o.Now, Dropped: o.Meters.droppedStale, LargeFrom: o.LargeRequest,
+		Now: o.Now, Dropped: o.Meters.droppedStale, LargeFrom: o.LargeRequest, Forwarded: o.Forwarded,
 		Settled: func(requests, bytes int64) { r.unanswered.add(-requests, -bytes) },
 	})
 	r.assemble()

@@ -19,7 +19,7 @@ func (t *readBatch) enqueue(req *request, body []byte) error {
 		return t.write(req, body)
 	}
 	t.hand() // the batch's writes are ahead of this request
-	req.size = int(proposals.SizeOf(body))
+	req.size = int(proposals.SizeOf(&tree.Request{Body: body}))
 	if !c.reserve(&r.unanswered, req.size, t.hand) {
 		return ErrClosing
 	}
@@ -71,7 +71,7 @@ func (t *readBatch) write(req *request, body []byte) error {
 	stamped := tree.Request{
 		Op: req.op.code, Session: c.session, Cnx: c.id, Seq: c.reader.seq, Xid: req.xid, Identities: *ids, Body: body,
 	}
-	req.size = int(proposals.SizeOf(body))
+	req.size = int(proposals.SizeOf(&stamped))
 	held, ok := c.expect(req, &stamped, !r.alone, &r.unanswered, t.hand)
 	if !ok {
 		return ErrClosing

@@ -121,8 +121,8 @@ func (h *Held) renew(losses int) (renewed bool, err error) {
 // resource for some time; the next holder is not affected. Unlock waits for the reply. If ctx ends first, or has
 // already ended, the error wraps ctx's Err, and the release continues in the background until it is done or the session
 // has ended. If the ensemble refuses the deletion of the znode (zk.ErrNoAuth), the lock stays taken until the session
-// ends, or until another Unlock succeeds. After a success, Unlock returns nil. A lock that ended with ErrLost needn't be
-// unlocked.
+// ends, or until another Unlock succeeds. After a success, Unlock returns nil. A lock that ended with ErrLost need not
+// be unlocked.
 func (h *Held) Unlock(ctx context.Context) error {
 	defer h.stop() // after the deletion, which fires the watch and so removes it
 	h.mu.Lock()

@@ -28,8 +28,9 @@ func (l *life) leaks() {
 func (w *World) hangUpAll() {
 	for _, s := range w.servers {
 		if l := s.life; l != nil && l.rep != nil {
-			if n, bytes := l.rep.Left(); n != 0 || bytes != 0 {
-				w.fail("leak: server %d counts %d requests of %d bytes of connections that ended before", s.id, n, bytes)
+			if n, bytes, forwarded := l.rep.Left(); n != 0 || bytes != 0 || forwarded != 0 {
+				w.fail("leak: server %d counts %d requests of %d bytes of ended connections, %d bytes under way to the leader",
+					s.id, n, bytes, forwarded)
 			}
 			for _, k := range slices.Clone(l.conns) {
 				k.close()

@@ -333,8 +333,8 @@ func (l *life) replicaOptions(dir *storage.Dir, state *tree.Tree, treeOptions tr
 			return treeload.Tree(meta, snap, treeOptions)
 		},
 		Now: s.monotonic, Wall: s.wall, Secret: l.secret, Kick: l.stepSoon, Observe: l.record.observe, Vet: l.vet,
-		LargeRequest: plan.Large,
-		Panicked:     l.panicked,
+		LargeRequest: plan.Large, Forwarded: 4 * plan.Large, // a few requests
+		Panicked: l.panicked,
 	}
 }
 
