@@ -7,6 +7,7 @@ import (
 	"hash/adler32"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -163,7 +164,7 @@ func TestImport(t *testing.T) {
 	if passwd := files.Passwd(session); !ok || s.Passwd != passwd || s.Timeout != 30000 || s.Scope != tree.Global {
 		t.Errorf("the session is %+v", s)
 	}
-	if paths := tr.Sessions().EphemeralPaths(session); !slices.Equal(paths, []string{"/a/e"}) {
+	if paths := tr.Sessions().EphemeralPaths(session, math.MaxInt); !slices.Equal(paths, []string{"/a/e"}) {
 		t.Errorf("its znodes are %q", paths)
 	}
 	stat, _ := tr.Stat("/a")

@@ -21,15 +21,27 @@ type InForce struct {
 	below ByPath[PathLimits]     // the same without the root
 	rated bool                   // some path has a limit of requests or bytes
 
-	// A write whose record is no larger than bodyMin can't exceed a limit of data or depth. No write
-	// can exceed the other limits while the tree has no more znodes than childrenMin and no more
-	// ephemerals than ephemeralsMin.
+	// A write whose record is no larger than bodyMin can't exceed a limit of data or depth. No write can exceed the other
+	// limits while the tree has no more znodes than childrenMin, no more ephemerals than ephemeralsMin, and no more bytes
+	// of their paths than half of pathBytesMax.
 	bodyMin                    int
 	childrenMin, ephemeralsMin int64
+	pathBytesMax               int64 // of the ephemerals of a session
 }
 
+// The end of a session makes the whole path of each of its ephemerals, however many of them share a long one. So the
+// bytes of the paths are bounded, too: pathBytesEach for each ephemeral that a connection may have, but at least
+// pathBytesLeast.
+const (
+	pathBytesEach  = 320
+	pathBytesLeast = 2 << 20
+)
+
 // Sizes are the sizes of a tree with which limits are compared.
-type Sizes struct{ Znodes, Ephemerals atomic.Int64 }
+type Sizes struct {
+	Znodes, Ephemerals atomic.Int64
+	EphemeralPaths     atomic.Int64 // bytes of the paths of the ephemerals
+}
 
 // SpendRequests and SpendBytes are at most these numbers, and at most one part in spendShare of the rate per second. If
 // they were 0, many connections of one address would make processors contend for its counters at each batch.
@@ -105,6 +117,10 @@ func (f *InForce) finish() {
 	if f.ephemeralsMin = f.leastEphemerals(); f.ephemeralsMin < math.MaxInt64 {
 		f.ephemeralsMin -= multiOpsSmall
 	}
+	f.pathBytesMax = math.MaxInt64
+	if n := f.Sets[Connection][Ephemerals]; n > 0 {
+		f.pathBytesMax = max(min(n, math.MaxInt64/pathBytesEach)*pathBytesEach, pathBytesLeast)
+	}
 	f.SpendRequests, f.SpendBytes = SpendRequestsMax, spendBytesMax
 	for _, s := range Holders {
 		if n := f.Sets[s][Requests]; n > 0 {
@@ -154,5 +170,11 @@ func (f *InForce) Concerns(code jute.Op, writes bool, size int, tree *Sizes) boo
 		return f.rated && hasPath(code) && code != jute.OpRemoveWatches // removeWatches only releases resources
 	}
 	return (size > f.bodyMin || f.rated || tree.Znodes.Load() > f.childrenMin ||
-		tree.Ephemerals.Load() > f.ephemeralsMin) && hasPath(code)
+		tree.Ephemerals.Load() > f.ephemeralsMin || tree.EphemeralPaths.Load() > f.pathBytesMax/2) && hasPath(code)
+}
+
+// MayHold reports whether a session may have so many ephemerals with paths of so many bytes together.
+func (f *InForce) MayHold(ephemerals, pathBytes int64) bool {
+	most := f.Sets[Connection][Ephemerals]
+	return most == 0 || ephemerals <= most && pathBytes <= f.pathBytesMax
 }

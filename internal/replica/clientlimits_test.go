@@ -143,6 +143,35 @@ func TestLimitsOfASession(t *testing.T) {
 	s.want(c, e, jute.OK, jute.OpGetData, reading("/e2", false))
 }
 
+// TestEphemeralPathsOfASession: the paths of a session's ephemerals are bounded in bytes, by what its ephemerals have
+// now, also within a multi; other sessions and other znodes aren't concerned.
+func TestEphemeralPathsOfASession(t *testing.T) {
+	t.Parallel()
+	s, c, e := openLimited(t, limit.Connection, "ephemerals=100") // and 2 MiB of paths
+	parent := "/" + strings.Repeat("p", 400_000)
+	s.want(c, e, jute.OK, jute.OpCreate, creating(parent, nil, 0))
+	for i, want := range []jute.Code{jute.OK, jute.OK, jute.OK, jute.OK, jute.OK, jute.ErrQuotaExceeded} {
+		s.want(c, e, want, jute.OpCreate, creating(fmt.Sprint(parent, "/", i), nil, jute.ModeEphemeral))
+	}
+	s.want(c, e, jute.OK, jute.OpCreate, creating("/short", nil, jute.ModeEphemeral))
+	s.want(c, e, jute.OK, jute.OpCreate, creating(parent+"/kept", nil, 0))
+	s.want(c, e, jute.OK, jute.OpDelete, deleting(parent+"/4"))
+	var ops []jute.MultiOp
+	for i := range 2 {
+		ops = append(ops, jute.MultiOp{
+			Op: jute.OpCreate, Path: fmt.Sprint(parent, "/m", i), ACL: jute.WorldACL(jute.PermAll), Flags: jute.ModeEphemeral,
+		})
+	}
+	two := func(b []byte) []byte { return jute.AppendMulti(b, ops) }
+	s.want(c, e, jute.ErrQuotaExceeded, jute.OpMulti, two)
+	s.want(c, e, jute.OK, jute.OpDelete, deleting(parent+"/3"))
+	s.want(c, e, jute.OK, jute.OpMulti, two)
+	if n, bytes := s.rep.tree.Sessions().Ephemerals(c.session); n != 6 || bytes != 5*int64(len(parent)+2)+2+6 {
+		t.Errorf("the session has %d ephemerals with paths of %d bytes", n, bytes)
+	}
+	s.want(s.client(), &pipeline{}, jute.OK, jute.OpCreate, creating(parent+"/other", nil, jute.ModeEphemeral))
+}
+
 // TestLimitsOfWhatIsHeld reaches the limits of what the connections of one address, or of one
 // identity, hold together: watches that have fired, ephemeral znodes that were deleted, and
 // connections that have ended don't count.

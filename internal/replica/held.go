@@ -82,7 +82,7 @@ func (l *limiter) mayHoldEphemerals(c *Client, b *limit.InForce, n int64, now in
 			continue
 		}
 		l.mu.RLock()
-		held := w.sum(o, func(c *Client) int { return l.tree.Sessions().Ephemerals(c.session) })
+		held := w.sum(o, func(c *Client) int { n, _ := l.tree.Sessions().Ephemerals(c.session); return int(n) })
 		l.mu.RUnlock()
 		if held+n > most {
 			l.exceeded(c, s, o.name, limit.Ephemerals, now)

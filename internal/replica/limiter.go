@@ -102,4 +102,5 @@ func (r *Replica) noteSizes() {
 	}
 	r.limiter.sizes.Znodes.Store(int64(r.tree.NodeCount()))
 	r.limiter.sizes.Ephemerals.Store(int64(r.tree.EphemeralsCount()))
+	r.limiter.sizes.EphemeralPaths.Store(int64(r.tree.EphemeralPathBytes()))
 }

@@ -116,7 +116,7 @@ func (s *state) Ephemerals(limit int) (list []SessionPaths, more bool) {
 			return list, true
 		}
 		s.mu.RLock()
-		paths := s.tree.Sessions().EphemeralPaths(id)
+		paths := s.tree.Sessions().EphemeralPaths(id, limit)
 		s.mu.RUnlock()
 		if len(paths) > 0 {
 			list = append(list, SessionPaths{id, paths})

@@ -7,7 +7,7 @@ func (t *readBatch) within(b *limit.InForce, op *op, body []byte) verdict {
 	t.release()
 	ops := limit.Operations(op.code, body)
 	created := map[string]int64{} // by parent, in this request
-	ephemerals := int64(0)
+	var ephemerals, pathBytes int64
 	for i := range ops {
 		o := &ops[i]
 		p := b.Of(o.Path)
@@ -16,16 +16,17 @@ func (t *readBatch) within(b *limit.InForce, op *op, body []byte) verdict {
 			return tooMuch
 		}
 		if o.Op.IsCreate() && o.Flags.Ephemeral() {
-			ephemerals++
+			ephemerals, pathBytes = ephemerals+1, pathBytes+int64(len(o.Path))
 		}
 	}
-	if most := b.Sets[limit.Connection][limit.Ephemerals]; most > 0 && ephemerals > 0 &&
-		t.r.ephemeralsOf(t.c.session)+ephemerals > most {
-		t.r.limiter.exceeded(t.c, limit.Connection, t.c.remote, limit.Ephemerals, t.now)
-		return tooMuch
-	}
-	if ephemerals > 0 && !t.r.limiter.mayHoldEphemerals(t.c, b, ephemerals, t.now) {
-		return tooMuch
+	if ephemerals > 0 {
+		if n, bytes := t.r.ephemeralsOf(t.c.session); !b.MayHold(n+ephemerals, bytes+pathBytes) {
+			t.r.limiter.exceeded(t.c, limit.Connection, t.c.remote, limit.Ephemerals, t.now)
+			return tooMuch
+		}
+		if !t.r.limiter.mayHoldEphemerals(t.c, b, ephemerals, t.now) {
+			return tooMuch
+		}
 	}
 	if !b.Rated() {
 		return taken
@@ -57,10 +58,10 @@ func (s *state) childrenOf(path string) int64 {
 	return int64(stat.NumChildren)
 }
 
-func (s *state) ephemeralsOf(session int64) int64 {
+func (s *state) ephemeralsOf(session int64) (n, pathBytes int64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return int64(s.tree.Sessions().Ephemerals(session))
+	return s.tree.Sessions().Ephemerals(session)
 }
 
 // mayWatch reports whether a connection may set one more watch, and logs it if not.

@@ -63,8 +63,7 @@ func (e *aclEntry) size() int {
 // aclBytes is the approximate size of the rest of an ACL: its entry and its place in the index.
 const aclBytes = 128
 
-// An aclFix is the result of fixACL. It holds no index into the table, because the entry at that
-// index may be removed.
+// An aclFix is the result of fixACL. It holds no index into the table, because the entry at that index may be removed.
 type aclFix struct {
 	list    []jute.ACL
 	encoded string
@@ -215,8 +214,7 @@ func (a *Access) fixList(acl []jute.ACL, ids []jute.ID) aclFix {
 	return aclFix{jute.DecodeACLs(jute.NewDecoder([]byte(encoded))), encoded, true}
 }
 
-// skipACL moves d past a vector of ACL and reports whether the meaning of the ACL depends on the
-// sender.
+// skipACL moves d past a vector of ACL and reports whether the meaning of the ACL depends on the sender.
 func skipACL(d *jute.Decoder) (dependent bool) {
 	for range max(d.Count(12), 0) {
 		d.Int()

@@ -5,9 +5,8 @@ import (
 	"math/bits"
 )
 
-// The arena holds the payloads of znodes: a znode's name followed by its data. A block of up to
-// blockMax bytes is cut from a page of its size class, and a page from a chunk. Larger blocks are
-// described in large.go.
+// The arena holds the payloads of znodes: a znode's name followed by its data. A block of up to blockMax bytes is cut
+// from a page of its size class, and a page from a chunk. Larger blocks are described in large.go.
 const (
 	arenaGrain = 16       // sizes and addresses are multiples of it
 	arenaPage  = 64 << 10 // bytes in a page

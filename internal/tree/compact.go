@@ -19,8 +19,7 @@ const (
 	// starts: a page of each class, and the pool's pages.
 	compactSlack = 8 << 20
 
-	// A step visits at most compactSlots znodes and moves at most compactBytes and one block: a few hundred
-	// microseconds.
+	// A step visits at most compactSlots znodes and moves at most compactBytes and one block: a few hundred microseconds.
 	compactSlots = 4096
 	compactBytes = 512 << 10
 	compactIdle  = 8 // slab chunks returned in a step
@@ -29,8 +28,7 @@ const (
 	compactPerRequest = 32
 )
 
-// Compact does one step of compaction and reports whether there is more to do. It needs exclusive
-// access to the tree.
+// Compact does one step of compaction and reports whether there is more to do. It needs exclusive access to the tree.
 func (t *Tree) Compact() (more bool) {
 	t.compact(compactSlots)
 	return t.compacts()

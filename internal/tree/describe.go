@@ -8,8 +8,7 @@ import (
 )
 
 const (
-	// describedMax bounds the requests that Describe lists, and describedText the bytes of each of
-	// their strings.
+	// describedMax bounds the requests that Describe lists, and describedText the bytes of each of their strings.
 	describedMax  = 200
 	describedText = 256
 )

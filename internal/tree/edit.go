@@ -80,14 +80,15 @@ func (t *Tree) insertNode(parent uint32, name string, c newNode) uint32 {
 	p.children++
 	t.lists.forget(parent)
 
+	pathLen := t.countBelow(n.parent, 1, n.size()) + 1 + len(name)
 	switch c.kind {
 	case ephemeral:
-		t.sessions.own(slot)
+		t.sessions.own(slot, pathLen)
 	case container, ttl:
 		t.totals.reapable++
 	}
 	t.totals.nodes++
-	t.totals.dataSize += t.countBelow(n.parent, 1, n.size()) + 1 + len(name) + n.size()
+	t.totals.dataSize += pathLen + n.size()
 	t.totals.digest += t.nodeDigest(n)
 	return slot
 }
@@ -97,14 +98,16 @@ func (t *Tree) removeNode(slot uint32) {
 	n := t.edit(slot)
 	t.totals.nodes--
 	t.totals.digest -= t.nodeDigest(n)
+	pathLen := 1 + n.nameLen()
 	if p := t.ending[n.parent]; p != nil {
-		p.removed(t, n)
+		pathLen += p.removed(n)
 	} else {
-		t.totals.dataSize -= t.countBelow(n.parent, -1, -n.size()) + 1 + n.nameLen() + n.size()
+		pathLen += t.countBelow(n.parent, -1, -n.size())
 	}
+	t.totals.dataSize -= pathLen + n.size()
 	switch n.kind() {
 	case ephemeral:
-		t.sessions.disown(slot)
+		t.sessions.disown(slot, pathLen)
 	case container, ttl:
 		t.totals.reapable--
 	}

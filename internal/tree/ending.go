@@ -12,11 +12,11 @@ type endingParent struct {
 	znodes, size int
 }
 
-// removed counts the removal of a child.
-func (p *endingParent) removed(t *Tree, n *node) {
-	t.totals.dataSize -= len(p.path) + 1 + n.nameLen() + n.size()
+// removed counts the removal of a child, and returns the length of the parent's path.
+func (p *endingParent) removed(n *node) int {
 	p.znodes++
 	p.size += n.size()
+	return len(p.path)
 }
 
 // deleteEphemerals deletes the znodes of the session in slot, oldest first.

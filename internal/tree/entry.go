@@ -30,12 +30,10 @@ const (
 	recordFixedSize = 4 + 8 + 8 + 8 + 4 // op to xid
 )
 
-// AppendBatchHeader appends the header of a batch: its format and its time, in milliseconds since
-// 1970.
+// AppendBatchHeader appends the header of a batch: its format and its time, in milliseconds since 1970.
 func AppendBatchHeader(b []byte, ms int64) []byte { return jute.AppendLong(append(b, batchFormat), ms) }
 
-// AppendRecord appends a request as a record. Records are self-delimiting and
-// may be copied from batch to batch.
+// AppendRecord appends a request as a record. Records are self-delimiting and may be copied from batch to batch.
 func AppendRecord(b []byte, q *Request) []byte {
 	b, start := beginRecord(b, q)
 	b = jute.AppendInt(b, int32(len(q.Identities)))

@@ -27,8 +27,7 @@ type Foreign struct {
 	Owner               int64 // session that owns it; 0 for none
 }
 
-// A Builder builds a tree from the data files of another kind of server. It must not be used after
-// an error.
+// A Builder builds a tree from the data files of another kind of server. It must not be used after an error.
 type Builder struct {
 	tree *Tree
 	last []jute.ACL // the last ACL, since most znodes have the same one
@@ -133,8 +132,7 @@ func (b *Builder) stat(place uint32, z *Foreign) {
 	t.totals.digest += t.statHash(n)
 }
 
-// Finish returns the tree. Its position is (term, index) of a new log, with zxid as its last zxid
-// and ms as its time.
+// Finish returns the tree. Its position is (term, index) of a new log, with zxid as its last zxid and ms as its time.
 func (b *Builder) Finish(term, index uint64, zxid, ms int64) (*Tree, error) {
 	t := b.tree
 	for _, path := range []string{pathZookeeper, pathQuota, pathConfig} {

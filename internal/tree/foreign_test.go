@@ -3,6 +3,7 @@ package tree
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -56,7 +57,7 @@ func listing(t *Tree) string {
 		return true
 	})
 	t.sessions.All(func(s Session) bool {
-		fmt.Fprintln(&b, s.ID, s.Timeout, s.Passwd, t.sessions.EphemeralPaths(s.ID))
+		fmt.Fprintln(&b, s.ID, s.Timeout, s.Passwd, t.sessions.EphemeralPaths(s.ID, math.MaxInt))
 		return true
 	})
 	fmt.Fprintln(&b, t.NodeCount(), t.ApproximateDataSize(), t.EphemeralsCount(), t.totals.reapable, t.LastZxid(),

@@ -57,6 +57,7 @@ func invariants(t *Tree) string {
 		switch n.kind() {
 		case ephemeral:
 			sum.ephemerals++
+			sum.ephPaths += len(t.appendPath(nil, slot))
 			if k.children != 0 || n.extra == 0 {
 				return "an ephemeral has children, or no nodeExtra"
 			}
@@ -166,15 +167,16 @@ func sessionInvariants(t *Tree) string {
 		if s.id != id {
 			return "a session isn't where the index says"
 		}
-		count, prev := uint32(0), uint32(0)
+		count, prev, pathBytes := uint32(0), uint32(0), 0
 		for z := s.first; z != 0; z = t.extraOf(t.at(z)).last {
 			if k := t.extraOf(t.at(z)); t.at(z).kind() != ephemeral || k.owner != id || k.first != prev {
 				return fmt.Sprintf("slot %d is in the wrong list", z)
 			}
 			prev = z
 			count++
+			pathBytes += len(t.appendPath(nil, z))
 		}
-		if prev != s.last || count != s.ephemerals {
+		if prev != s.last || count != s.ephemerals || int64(pathBytes) != s.pathBytes {
 			return "a session's list is broken"
 		}
 		total += int(count)

@@ -243,7 +243,10 @@ func (r *loading) finish(d *jute.Decoder) error {
 	if err := t.sessions.finish(); err != nil {
 		return err
 	}
-	if err := t.finishNodes(); err != nil {
+	if err := t.finishNodes(func(id int64, pathLen int) {
+		t.sessions.slots.at(t.sessions.index[id]).pathBytes += int64(pathLen)
+		t.totals.ephPaths += pathLen
+	}); err != nil {
 		return err
 	}
 	t.nodes.loaded(func(slot uint32) bool { return !t.exists(slot) })
@@ -360,9 +363,9 @@ func (ss *Sessions) finish() error {
 	return nil
 }
 
-// finishNodes walks the tree from the root: it computes the hashes, fills the table, and verifies
-// that every znode is reached.
-func (z *znodes) finishNodes() error {
+// finishNodes walks the tree from the root: it computes the hashes, fills the table, and verifies that every znode is
+// reached. It calls owned for each ephemeral znode with its owner and the length of its path.
+func (z *znodes) finishNodes(owned func(session int64, pathLen int)) error {
 	for slot := range z.nodes.all {
 		if n := z.at(slot); n.parent != 0 && n.prev == 0 {
 			p := z.editExtra(z.at(n.parent))
@@ -383,6 +386,9 @@ func (z *znodes) finishNodes() error {
 			n.hash = z.key.child(z.at(n.parent).hash, z.name(n))
 		}
 		z.totals.dataSize += pathLen
+		if n.kind() == ephemeral {
+			owned(z.extraOf(n).owner, pathLen)
+		}
 		if met.add(slot) {
 			if err := z.loaded(&met); err != nil {
 				return err
@@ -437,8 +443,7 @@ func (m *loadedNodes) add(slot uint32) (full bool) {
 	return m.count == len(m.slots)
 }
 
-// loaded indexes and counts the znodes in met, and empties it. Their ancestors are already counted, or are among
-// them.
+// loaded indexes and counts the znodes in met, and empties it. Their ancestors are already counted, or are among them.
 func (z *znodes) loaded(met *loadedNodes) error {
 	slots := met.slots[:met.count]
 	met.count = 0

@@ -61,8 +61,7 @@ const multiOpsMax = 1 << 16
 // multiOpsKeep is the largest number of operations whose memory is kept for the next multi.
 const multiOpsKeep = 1024
 
-// keepOps keeps the memory of ops for the next multi, and clears it because it refers to the log
-// entry.
+// keepOps keeps the memory of ops for the next multi, and clears it because it refers to the log entry.
 func (t *Tree) keepOps(ops []jute.MultiOp) {
 	if cap(ops) > multiOpsKeep {
 		ops = nil

@@ -15,8 +15,7 @@ type multiReads struct {
 	told verdicts
 }
 
-// check reports whether body is the record of a multiRead: jute.DecodeMulti accepts it, and all
-// operations are reads.
+// check reports whether body is the record of a multiRead: jute.DecodeMulti accepts it, and all operations are reads.
 func (m *multiReads) check(body []byte) bool {
 	m.d.Reset(body)
 	for {

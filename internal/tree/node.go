@@ -23,8 +23,7 @@ const (
 	kinds           // how many there are
 )
 
-// A node is a znode, 80 bytes without a pointer. Its children are linked in the
-// order of their creation.
+// A node is a znode, 80 bytes without a pointer. Its children are linked in the order of their creation.
 type node struct {
 	hash              uint64 // of the path; the first four bytes link free slots
 	czxid, mzxid      int64
@@ -125,14 +124,12 @@ func (z *znodes) live(slot uint32) bool {
 	return slot == rootSlot || z.nodes.chunks[slot/slabSlots] != nil && z.at(slot).parent != 0
 }
 
-// name returns the last component of a znode's path, "" for the root. It is
-// valid until the znode changes.
+// name returns the last component of a znode's path, "" for the root. It is valid until the znode changes.
 func (z *znodes) name(n *node) string {
 	return text(z.payloads.bytes(n.block, n.payload())[:n.nameLen()])
 }
 
-// data returns a znode's data, nil if it is null. It is valid until the znode
-// changes.
+// data returns a znode's data, nil if it is null. It is valid until the znode changes.
 func (z *znodes) data(n *node) []byte {
 	if n.dataLen < 0 {
 		return nil

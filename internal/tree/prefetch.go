@@ -26,9 +26,8 @@ const (
 	probeUsual = 3
 )
 
-// Prefetch loads the data for requests on up to PrefetchMax paths into the processor's caches. It
-// may run concurrently with reads. Its result has no meaning; it only prevents the compiler from
-// dropping the loads.
+// Prefetch loads the data for requests on up to PrefetchMax paths into the processor's caches. It may run concurrently
+// with reads. Its result has no meaning; it only prevents the compiler from dropping the loads.
 //
 //go:noinline
 func (z *znodes) Prefetch(paths []string) (touched uint64) {

@@ -191,8 +191,7 @@ func (z *znodes) childNamed(parent uint32, name string) uint32 {
 	return z.findChild(parent, z.key.child(z.at(parent).hash, name), name)
 }
 
-// figures returns the slot of the limits or stats znode of a quota, 0 if there is none, and its
-// numbers.
+// figures returns the slot of the limits or stats znode of a quota, 0 if there is none, and its numbers.
 func (z *znodes) figures(holder uint32, name string) (slot uint32, f quotaFigures) {
 	slot = z.childNamed(holder, name)
 	if slot != 0 {

@@ -156,8 +156,7 @@ func (t *Tree) Changes(path string) (Changes, bool) {
 	return Changes{t.at(slot).mzxid, t.extraOf(t.at(slot)).pzxid}, true
 }
 
-// ACL returns the ACL of the znode at path, and whether it exists. The list
-// never changes and must not be modified.
+// ACL returns the ACL of the znode at path, and whether it exists. The list never changes and must not be modified.
 func (z *znodes) ACL(path string) ([]jute.ACL, bool) {
 	slot := z.find(path)
 	if slot == 0 {

@@ -18,8 +18,7 @@ import (
 // All znodes are replaced, with their Stats, ACLs and quotas. /zookeeper/config, the settings, the secret of the hashes
 // and the position in the log stay. Every session except the requesting one ends.
 
-// restoreBytesMax bounds the size of all pieces together: they are joined in memory, in addition to
-// the tree.
+// restoreBytesMax bounds the size of all pieces together: they are joined in memory, in addition to the tree.
 const restoreBytesMax = 512 << 20
 
 // restoreZxidMax bounds the zxids of a snapshot's znodes, so that enough later epochs remain.

@@ -76,8 +76,7 @@ type Result struct {
 	Data    []byte    // reconfig: the new configuration; for a staged one, the requested membership
 	Multi   []jute.MultiResult
 	Limit   Limit // the limit for which the request was refused
-	// OverQuota is the path of the quota whose hard limit refused the request or an operation of a multi; "" if none
-	// did.
+	// OverQuota is the path of the quota whose hard limit refused the request or an operation of a multi; "" if none did.
 	OverQuota string
 	Timeout   int32   // createSession, attach, enter: session timeout, ms
 	Closed    bool    // closeSession, expire: the session Session has ended

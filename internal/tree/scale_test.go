@@ -311,7 +311,7 @@ func TestLookups(t *testing.T) {
 	if fmt.Sprint(ids) != "[-1152921504606846976 1 3]" {
 		t.Errorf("Sessions: %v", ids)
 	}
-	if _, ok := tree.sessions.Get(77); ok || tree.sessions.EphemeralPaths(77) != nil {
+	if _, ok := tree.sessions.Get(77); ok || tree.sessions.EphemeralPaths(77, math.MaxInt) != nil {
 		t.Error("an unknown session")
 	}
 }

@@ -21,8 +21,7 @@ const (
 	// scanRestartsMax is how often a Scan starts again because its list has changed. After that, scanStep doesn't end a
 	// step.
 	scanRestartsMax = 8
-	// roomMin is how many bytes a read may allocate for its reply. For a larger reply, dst must already have the
-	// capacity.
+	// roomMin is how many bytes a read may allocate for its reply. For a larger reply, dst must already have the capacity.
 	roomMin = 64 << 10
 )
 

@@ -7,8 +7,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A session identifies a client across its connections. Its ephemeral znodes are linked in the
-// order of their creation.
+// A session identifies a client across its connections. Its ephemeral znodes are linked in the order of their creation.
 type session struct {
 	_           uint32 // links free slots (slab.link); must be first
 	first, last uint32 // slots of its ephemeral znodes
@@ -18,6 +17,7 @@ type session struct {
 	cnx         int64  // the connection that owns the session
 	next        int64  // the sequence that the owner's next request must have
 	base        uint64
+	pathBytes   int64 // of the paths of its ephemeral znodes
 	timeout     int32 // milliseconds
 	passwd      [jute.PasswdSize]byte
 	scope       Scope
@@ -80,28 +80,26 @@ func (ss *Sessions) All(visit func(Session) bool) {
 	}
 }
 
-// EphemeralPaths returns the paths of a session's znodes in the order of their
-// creation.
-func (ss *Sessions) EphemeralPaths(id int64) []string {
+// EphemeralPaths returns the paths of a session's znodes in the order of their creation, until they have limit bytes.
+func (ss *Sessions) EphemeralPaths(id int64, limit int) (paths []string) {
 	slot, ok := ss.index[id]
 	if !ok {
 		return nil
 	}
-	s := ss.slots.at(slot)
-	paths := make([]string, 0, s.ephemerals)
-	for z := s.first; z != 0; z = ss.znodes.extraOf(ss.znodes.at(z)).last {
+	for z := ss.slots.at(slot).first; z != 0 && limit > 0; z = ss.znodes.extraOf(ss.znodes.at(z)).last {
 		paths = append(paths, string(ss.znodes.appendPath(nil, z)))
+		limit -= len(paths[len(paths)-1])
 	}
 	return paths
 }
 
-// Ephemerals returns how many ephemeral znodes a session has.
-func (ss *Sessions) Ephemerals(id int64) int {
-	slot, ok := ss.index[id]
-	if !ok {
-		return 0
+// Ephemerals returns how many ephemeral znodes a session has, and how many bytes their paths have.
+func (ss *Sessions) Ephemerals(id int64) (n, pathBytes int64) {
+	if slot, ok := ss.index[id]; ok {
+		s := ss.slots.at(slot)
+		return int64(s.ephemerals), s.pathBytes
 	}
-	return int(ss.slots.at(slot).ephemerals)
+	return 0, 0
 }
 
 // admit enforces D6: a client's request is applied only if it arrived on the connection that owns the session and is
@@ -237,7 +235,7 @@ func (ss *Sessions) end(slot uint32) {
 }
 
 // own appends an ephemeral znode to its session's list.
-func (ss *Sessions) own(slot uint32) {
+func (ss *Sessions) own(slot uint32, pathLen int) {
 	n := ss.znodes.editExtra(ss.znodes.at(slot))
 	at, ok := ss.index[n.owner]
 	if !ok {
@@ -252,12 +250,14 @@ func (ss *Sessions) own(slot uint32) {
 	}
 	s.last = slot
 	s.ephemerals++
+	s.pathBytes += int64(pathLen)
+	ss.znodes.totals.ephPaths += pathLen
 	s.changes++
 	ss.znodes.totals.ephemerals++
 }
 
 // disown removes an ephemeral znode from its session's list.
-func (ss *Sessions) disown(slot uint32) {
+func (ss *Sessions) disown(slot uint32, pathLen int) {
 	n := ss.znodes.extraOf(ss.znodes.at(slot))
 	s := ss.edit(ss.index[n.owner])
 	if n.first != 0 {
@@ -271,6 +271,8 @@ func (ss *Sessions) disown(slot uint32) {
 		s.last = n.first
 	}
 	s.ephemerals--
+	s.pathBytes -= int64(pathLen)
+	ss.znodes.totals.ephPaths -= pathLen
 	s.changes++
 	ss.znodes.totals.ephemerals--
 }

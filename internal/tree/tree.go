@@ -158,6 +158,9 @@ func (z *znodes) ApproximateDataSize() int { return z.totals.dataSize }
 // EphemeralsCount returns the number of znodes that belong to a session.
 func (z *znodes) EphemeralsCount() int { return z.totals.ephemerals }
 
+// EphemeralPathBytes returns the bytes of the paths of all these znodes.
+func (z *znodes) EphemeralPathBytes() int { return z.totals.ephPaths }
+
 // Sessions returns the tree's sessions, which may be read whenever the tree may be.
 func (t *Tree) Sessions() *Sessions { return &t.sessions }
 

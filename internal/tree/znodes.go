@@ -29,6 +29,7 @@ type totals struct {
 	nodes      int    // znodes, the root included
 	dataSize   int    // bytes of data and paths
 	ephemerals int    // znodes that belong to a session
+	ephPaths   int    // bytes of their paths
 	reapable   int    // containers and TTL znodes
 	digest     uint64 // the sum described in digest.go
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"runtime"
 	"slices"
 	"strconv"
@@ -140,7 +141,7 @@ func (p *printer) znode(t *tree.Tree, path string) {
 }
 
 func (p *printer) session(t *tree.Tree, s *tree.Session) {
-	paths := t.Sessions().EphemeralPaths(s.ID)
+	paths := t.Sessions().EphemeralPaths(s.ID, math.MaxInt)
 	if p.json {
 		p.object(struct {
 			Session    string   `json:"session"`
