@@ -8,8 +8,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/zooid-project/zooid/internal/metrics"
@@ -107,6 +109,7 @@ type Server interface {
 type Words struct {
 	allowed atomic.Pointer[map[string]bool] // the map is replaced, never modified
 	trace   atomic.Int64                    // mask of gtmk and stmk
+	long    longAnswers
 }
 
 // New returns the words of a whitelist, "*" for all; srvr is always answered.
@@ -132,30 +135,50 @@ func (w *Words) SetTraceMask(mask int64) { w.trace.Store(mask) }
 // An Ask is a word sent on a connection.
 type Ask struct {
 	Word    string
-	Remote  string    // the client's address, as Java prints it
-	Rest    io.Reader // what follows the word
+	Remote  string       // the client's address, as Java prints it
+	From    netip.Prefix // the address or network of the client, which has one long answer at a time
+	Rest    io.Reader    // what follows the word
 	Serving bool
 	Started bool   // the server belongs to an ensemble or is standalone, and has recovered its data
 	Waits   string // what a server that belongs to no ensemble yet waits for, "" if it doesn't or nothing is known
 }
 
-// Answer returns the answer to a word; it may be empty.
-func (w *Words) Answer(of Server, ask Ask) []byte {
+// Answer calls send with the answer to a word, which may be empty. It waits for a long one's turn. What send returns is
+// returned.
+func (w *Words) Answer(of Server, ask Ask, send func(text []byte) error) error {
 	a := wordReply{of: of, words: w, ask: ask}
 	if !(*w.allowed.Load())[ask.Word] {
 		a.print("%s is not executed because it is not in the whitelist.\n", Printable(ask.Word))
-		return a.text()
+		return send(a.text())
 	}
+	if !ask.Serving || !slices.Contains(longWords, ask.Word) {
+		return send(a.answer())
+	}
+	if !w.long.begin(ask.From) {
+		a.print("This server is sending other long answers. Ask again later.\n")
+		return send(a.text())
+	}
+	end := sync.OnceFunc(func() { w.long.end(ask.From) })
+	defer end()
+	text := a.answer()
+	if len(text) <= longAnswerMin {
+		end()
+	}
+	return send(text)
+}
+
+// answer returns the answer to an allowed word.
+func (a *wordReply) answer() []byte {
 	for _, word := range table() {
 		switch {
-		case word.name != ask.Word:
-		case word.idle != "" && !ask.Serving:
+		case word.name != a.ask.Word:
+		case word.idle != "" && !a.ask.Serving:
 			a.print("%s", word.idle)
-			if ask.Word == "mntr" {
+			if a.ask.Word == "mntr" {
 				a.whyIdle()
 			}
 		default:
-			word.run(&a)
+			word.run(a)
 		}
 	}
 	return a.text()

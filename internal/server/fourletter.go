@@ -40,18 +40,25 @@ func (a *acceptor) fourLetterWord(conn net.Conn, name string, rest []byte) {
 	a.meters.BytesReceived.Add(int64(len(name)))
 	ask := fourletter.Ask{
 		Word: name, Remote: javaSocket(conn.RemoteAddr().String()), Rest: socket.Replay(conn, rest),
-		Serving: a.serving(), Started: true,
+		From: socket.NetworkOf(conn.RemoteAddr()), Serving: a.serving(), Started: true,
 	}
 	if name == "srvr" || name == "stat" { // these ask whether the server is well; mntr says what is wrong
 		ask.Serving = ask.Serving && a.stalls.stands() == ""
 	}
-	if text := a.words.Answer(a.reports, ask); len(text) > 0 {
-		if _, err := conn.Write(text); err != nil {
-			a.clientLog.Info("a four-letter word's client did not take the answer", "word", fourletter.Printable(name),
-				"client", conn.RemoteAddr().String(), "err", err)
-			return
+	err := a.words.Answer(a.reports, ask, func(text []byte) error {
+		if len(text) == 0 {
+			return nil
 		}
-		a.replica.CountSent()
+		_, err := conn.Write(text)
+		if err == nil {
+			a.replica.CountSent()
+		}
+		return err
+	})
+	if err != nil {
+		a.clientLog.Info("a four-letter word's client did not take the answer", "word", fourletter.Printable(name),
+			"client", conn.RemoteAddr().String(), "err", err)
+		return
 	}
 	// The answer to the client's next word must not list this connection.
 	a.connections.forget(conn)

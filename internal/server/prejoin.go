@@ -130,7 +130,7 @@ func (a *acceptor) turnAway(nc net.Conn, secure bool, waits string) {
 		return
 	}
 	ask := fourletter.Ask{Word: string(head), Remote: javaSocket(nc.RemoteAddr().String()), Rest: conn, Waits: waits}
-	if _, err := conn.Write(a.words.Answer(a.reports, ask)); err == nil {
+	if a.words.Answer(a.reports, ask, func(text []byte) error { _, err := conn.Write(text); return err }) == nil {
 		linger(conn)
 	}
 }
