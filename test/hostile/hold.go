@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -24,6 +25,12 @@ const (
 	// logs keep everything.
 	leavers  = 50
 	leavings = 4
+	// longParents is how many sessions have ephemerals below a path of nearly a megabyte, longEphemerals each if the
+	// server allows it.
+	longParents    = 4
+	longEphemerals = 150
+	// askers is how many connections ask for words with long answers.
+	askers = 200
 	// drip is the time between two bytes of those that read, or send, a byte now and then.
 	drip = 4 * time.Second
 )
@@ -115,6 +122,65 @@ func attackLeftWrites(f *field) error {
 			c.nc.(*net.TCPConn).CloseWrite() // a reset could come before the writes are read
 			f.sleep(50 * time.Millisecond)
 			c.close()
+		}
+	})
+	return nil
+}
+
+// attackLongEphemerals ends sessions with many ephemerals that share a parent with a path of nearly a megabyte.
+func attackLongEphemerals(f *field) error {
+	c := f.prepared()
+	if c == nil {
+		return nil
+	}
+	parent := hostileRoot + "-" + strings.Repeat("e", frameMax-1000)
+	c.create(parent, nil, jute.ModePersistent)
+	c.close()
+	f.workers(longParents, func(i int, _ *rand.Rand) {
+		c := orNil(f.connect(f.addr(i), 40_000))
+		if c == nil {
+			return
+		}
+		defer c.close()
+		c.unpaced = true
+		for n := 0; n < longEphemerals && !f.over(); n++ {
+			code, _, err := c.call(jute.OpCreate, (&jute.CreateRequest{
+				Path: fmt.Sprintf("%s/%d-%d", parent, i, n), ACL: jute.WorldACL(jute.PermAll), Flags: jute.ModeEphemeral,
+			}).Append(nil))
+			if err != nil || code != jute.OK {
+				break
+			}
+		}
+		c.call(jute.OpCloseSession, nil)
+	})
+	return nil
+}
+
+// attackLongWords sets watches on paths of 8 MB together, asks on many connections for the words that list them, and
+// reads nothing.
+func attackLongWords(f *field) error {
+	for _, addr := range f.clients {
+		c := orNil(f.connect(addr, 40_000))
+		if c == nil {
+			continue
+		}
+		defer c.close()
+		c.unpaced = true
+		for n := range 20 {
+			path := fmt.Sprintf("%s/%d%s", hostileRoot, n, strings.Repeat("w", 400_000))
+			c.call(jute.OpExists, (&jute.PathWatchRequest{Path: path, Watch: true}).Append(nil))
+		}
+	}
+	f.workers(askers, func(i int, rng *rand.Rand) {
+		for !f.over() {
+			nc, err := f.dial(f.addr(i))
+			if err != nil {
+				continue
+			}
+			f.counts.requests.Add(1)
+			io.WriteString(nc, []string{"wchp", "wchc", "dump"}[rng.IntN(3)])
+			f.sleep(drip)
+			nc.Close()
 		}
 	})
 	return nil
