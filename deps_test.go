@@ -72,9 +72,10 @@ internal/apache: jute internal/apache/files internal/quorum internal/newensemble
 internal/apache/moving: internal/serverid internal/auth internal/tool/cli internal/config internal/keystore internal/apache internal/apache/files internal/apache/back internal/apache/compare internal/apache/follow internal/apache/learner internal/apache/shadow internal/apache/switchover internal/apache/proof internal/newensemble internal/runbook internal/sasl internal/socket internal/storage internal/tool/terminal internal/tree internal/tool/txnlog zk zk/kerberos
 internal/busiest: jute internal/auth
 internal/expiry:
+internal/describe: jute internal/tree
 internal/invariant:
 internal/proposals: internal/tree
-internal/replica: authprovider jute internal/auth internal/busiest internal/expiry internal/invariant internal/limit internal/lograte internal/memory internal/metrics internal/policy internal/proposals internal/quorum internal/sasl internal/storage internal/tree internal/turns internal/watch
+internal/replica: authprovider jute internal/auth internal/busiest internal/describe internal/expiry internal/invariant internal/limit internal/lograte internal/memory internal/metrics internal/policy internal/proposals internal/quorum internal/sasl internal/storage internal/tree internal/turns internal/watch
 internal/wordclient:
 internal/fourletter: internal/serverid internal/metrics internal/replica internal/watch
 internal/server:  authprovider jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/quorum/peer internal/metrics internal/sasl internal/lograte internal/socket internal/newensemble internal/replica internal/treeload internal/fourletter internal/wordclient internal/runbook internal/audit internal/limit internal/turns internal/serverid

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/zooid-project/zooid/internal/describe"
 	"github.com/zooid-project/zooid/internal/proposals"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
-	"github.com/zooid-project/zooid/internal/tree"
 )
 
 // stopsAtEntry tells the operator how to deal with an entry that can't be applied.
@@ -34,7 +34,7 @@ func (r *Replica) breakDown(err *error) {
 		b.happened.Store(true)
 		about := fmt.Sprintf("last zxid %#x, state at entry %d of term %d\n\n%s", r.tree.LastZxid(), r.tree.LastIndex(),
 			r.tree.LastTerm(),
-			tree.Describe(b.entry.Data[min(proposals.DigestSize, len(b.entry.Data)):], b.requests))
+			describe.Batch(b.entry.Data[min(proposals.DigestSize, len(b.entry.Data)):], b.requests))
 		*err = b.report(b.entry, cause, about)
 	}
 }

@@ -3,7 +3,6 @@ package tree
 import (
 	"bytes"
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/zooid-project/zooid/jute"
@@ -118,17 +117,6 @@ func TestNoTime(t *testing.T) {
 	}
 }
 
-// TestDescribeCuts: a text is cut where it gets longer than what is shown of one.
-func TestDescribeCuts(t *testing.T) {
-	t.Parallel()
-	for n, cut := range map[int]bool{0: false, describedText - 1: false, describedText: false, describedText + 1: true} {
-		got := quoteCut(strings.Repeat("z", n))
-		if strings.Contains(got, "…") != cut || strings.Count(got, "z") != min(n, describedText) {
-			t.Errorf("a text of %d bytes is shown as %s", n, got)
-		}
-	}
-}
-
 // TestOpNames: each operation of the log has its name, and the codes around them that of no operation.
 func TestOpNames(t *testing.T) {
 	t.Parallel()
@@ -165,28 +153,6 @@ func TestSnapshotVersions(t *testing.T) {
 		if got := (&Image{tree: tree}).lowestVersion(); got != c.want {
 			t.Errorf("with %s the version is %d, want %d", c.what, got, c.want)
 		}
-	}
-}
-
-// TestDescribeEachOperation: of each operation with a path, that is told, and how much data there is.
-func TestDescribeEachOperation(t *testing.T) {
-	t.Parallel()
-	body := jute.AppendBuffer(jute.AppendString(nil, "/a"), []byte("hidden"))
-	for op, want := range map[jute.Op]string{
-		jute.OpCreate: "data of 6", jute.OpCreate2: "data of 6", jute.OpCreateContainer: "data of 6",
-		jute.OpCreateTTL: "data of 6", jute.OpSetData: "data of 6", jute.OpDelete: `path "/a"`, jute.OpSetACL: `path "/a"`,
-		jute.OpDeleteContainer: `path "/a"`,
-	} {
-		got := describeBody(&Request{Op: op, Body: body})
-		if !strings.Contains(got, want) || !strings.Contains(got, `"/a"`) {
-			t.Errorf("%v: %q, want %s", op, got, want)
-		}
-		if cut := describeBody(&Request{Op: op, Body: body[:3]}); cut != "" {
-			t.Errorf("%v, cut short: %q", op, cut)
-		}
-	}
-	if got := describeBody(&Request{Op: OpMembers, Body: []byte("a\x1b")}); got != `, "a\x1b"` {
-		t.Errorf("members: %s", got)
 	}
 }
 
