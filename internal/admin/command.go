@@ -1,9 +1,14 @@
 package admin
 
 import (
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"sync"
 
+	"github.com/zooid-project/zooid/internal/fourletter"
+	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -26,8 +31,14 @@ type command struct {
 	shows, replaces bool
 	// changes says that it changes something though Apache takes GET requests for it.
 	changes bool
-	run     func(c *call)
+	// long returns where the answer needs a place, which grows with the sessions, the watches, the connections or the
+	// names of metrics; nil if it needs none.
+	long func(a *Admin) *fourletter.LongAnswers
+	run  func(c *call)
 }
+
+func lists(a *Admin) *fourletter.LongAnswers    { return &a.lists }
+func monitors(a *Admin) *fourletter.LongAnswers { return &a.monitors }
 
 // commands returns all commands, sorted by name.
 func commands() []command {
@@ -36,10 +47,10 @@ func commands() []command {
 		{name: "configuration", aliases: []string{"conf", "config"}, method: get, run: (*call).configuration},
 		{name: "connection_stat_reset", aliases: []string{"crst"}, changes: true, method: get,
 			run: func(c *call) { c.of.Replica().ResetConnections() }},
-		{name: "connections", aliases: []string{"cons"}, method: get, run: func(c *call) { c.connections(false) }},
+		{name: "connections", aliases: []string{"cons"}, method: get, long: lists, run: func(c *call) { c.connections(false) }},
 		{name: "dirs", method: get, run: (*call).dirs},
 		{name: "drain", method: post, idle: true, guarded: true, run: (*call).drain},
-		{name: "dump", method: get, run: (*call).dump},
+		{name: "dump", method: get, long: lists, run: (*call).dump},
 		{name: "environment", aliases: []string{"env", "envi"}, method: get, idle: true, run: (*call).environment},
 		{name: "get_trace_mask", aliases: []string{"gtmk"}, method: get, idle: true, run: (*call).traceMask},
 		{name: "hash", method: get, run: (*call).hash},
@@ -48,7 +59,7 @@ func commands() []command {
 		{name: "is_read_only", aliases: []string{"isro"}, method: get, run: (*call).isReadOnly},
 		{name: "last_snapshot", aliases: []string{"lsnp"}, method: get, run: (*call).lastSnapshot},
 		{name: "leader", aliases: []string{"lead"}, method: get, run: (*call).leader},
-		{name: "monitor", aliases: []string{"mntr"}, method: get, run: (*call).monitor},
+		{name: "monitor", aliases: []string{"mntr"}, method: get, long: monitors, run: (*call).monitor},
 		{name: "observer_connection_stat_reset", aliases: []string{"orst"}, changes: true, method: get,
 			run: func(*call) {}},
 		{name: "observers", aliases: []string{"obsr"}, method: get, run: (*call).observers},
@@ -64,13 +75,14 @@ func commands() []command {
 			run: (*call).snapshot},
 		{name: "stat_reset", aliases: []string{"srst"}, changes: true, method: get,
 			run: func(c *call) { c.of.Replica().ResetStats() }},
-		{name: "stats", aliases: []string{"stat"}, method: get, run: func(c *call) { c.serverStats(); c.connections(true) }},
+		{name: "stats", aliases: []string{"stat"}, method: get, long: lists,
+			run: func(c *call) { c.serverStats(); c.connections(true) }},
 		{name: "system_properties", aliases: []string{"sysp"}, method: get, idle: true, run: (*call).systemProperties},
 		{name: "top", method: get, run: (*call).top},
 		{name: "voting_view", method: get, run: (*call).votingView},
 		{name: "watch_summary", aliases: []string{"wchs"}, method: get, run: (*call).watchSummary},
-		{name: "watches", aliases: []string{"wchc"}, method: get, run: (*call).watches},
-		{name: "watches_by_path", aliases: []string{"wchp"}, method: get, run: (*call).watchesByPath},
+		{name: "watches", aliases: []string{"wchc"}, method: get, long: lists, run: (*call).watches},
+		{name: "watches_by_path", aliases: []string{"wchp"}, method: get, long: lists, run: (*call).watchesByPath},
 		{name: "zabstate", method: get, idle: true, run: (*call).zabState},
 	}
 }
@@ -100,8 +112,9 @@ type call struct {
 	w        http.ResponseWriter
 	status   int
 	fields   object
-	problem  any  // the value of "error": nil or a text
-	streamed bool // the command has written the answer itself
+	problem  any    // the value of "error": nil or a text
+	streamed bool   // the command has written the answer itself
+	release  func() // gives up the place of a long answer
 }
 
 // set adds a key to the answer.
@@ -114,7 +127,8 @@ func (c *call) fail(status int, why string) {
 
 // answer runs the command with a name or alias, and writes its answer.
 func (a *Admin) answer(w http.ResponseWriter, r *http.Request, name string) {
-	c := &call{admin: a, of: a.server(), req: r, query: r.URL.Query(), w: w, status: http.StatusOK}
+	c := &call{admin: a, of: a.server(), req: r, query: r.URL.Query(), w: w, status: http.StatusOK, release: func() {}}
+	defer func() { c.release() }()
 	cmd := a.byName[name]
 	switch {
 	case cmd == nil:
@@ -129,6 +143,9 @@ func (a *Admin) answer(w http.ResponseWriter, r *http.Request, name string) {
 		name = cmd.name
 		w.Header().Set("Allow", cmd.method)
 		c.fail(http.StatusMethodNotAllowed, "The command "+cmd.name+" takes "+cmd.method+" requests")
+	case cmd.long != nil && !c.begin(cmd.long(a)):
+		name = cmd.name
+		c.fail(http.StatusServiceUnavailable, "The server is sending other long answers; ask again later")
 	default:
 		if cmd.guarded {
 			a.keep(r)
@@ -139,6 +156,19 @@ func (a *Admin) answer(w http.ResponseWriter, r *http.Request, name string) {
 	if !c.streamed {
 		c.write(name)
 	}
+}
+
+// begin waits for the place of a long answer, and reports whether there is one.
+func (c *call) begin(place *fourletter.LongAnswers) bool {
+	var from netip.Prefix
+	if conn, ok := c.req.Context().Value(connKey{}).(net.Conn); ok {
+		from = socket.NetworkOf(conn.RemoteAddr())
+	}
+	if !place.Begin(from, c.req.Context().Done()) {
+		return false
+	}
+	c.release = sync.OnceFunc(func() { place.End(from) })
+	return true
 }
 
 // takes reports whether the command accepts a request method.
@@ -159,6 +189,9 @@ func (c *call) write(name string) {
 			"code", "ZD-4012")
 		http.Error(c.w, "the answer could not be encoded", http.StatusInternalServerError)
 		return
+	}
+	if len(body) <= fourletter.LongAnswerMin {
+		c.release()
 	}
 	c.w.Header().Set("Content-Type", "application/json")
 	c.w.WriteHeader(c.status)

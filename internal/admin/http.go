@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/fourletter"
 	"github.com/zooid-project/zooid/internal/lograte"
 	"github.com/zooid-project/zooid/internal/socket"
 )
@@ -90,6 +91,7 @@ type Admin struct {
 	http   *http.Server
 
 	snapshots, restores rate
+	lists, monitors     fourletter.LongAnswers
 	token               token
 
 	current atomic.Pointer[Server]
@@ -121,7 +123,8 @@ func Listen(opt Options) (*Admin, error) {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &Admin{opt: opt, log: lograte.Limit(opt.Log), byName: named(), token: token{path: opt.TokenFile}}
+	a := &Admin{opt: opt, log: lograte.Limit(opt.Log), byName: named(), token: token{path: opt.TokenFile},
+		monitors: fourletter.LongAnswers{Most: fourletter.MonitorsMax}}
 	if a.snapshots.interval, a.restores.interval = opt.RateInterval, opt.RateInterval; a.opt.restoreBytes == 0 {
 		a.opt.restoreBytes = restoreBytesMax
 	}

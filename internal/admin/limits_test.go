@@ -14,6 +14,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -628,6 +629,38 @@ func TestListIsCut(t *testing.T) {
 	c.dump()
 	if c.problem == nil {
 		t.Error("a list that doesn't fit is said to be whole")
+	}
+}
+
+// TestLongAnswersTakeTurns: while an address has a long answer, it gets no other, also by another command. Answers that
+// can't be long go on, and a long one comes once the first has ended.
+func TestLongAnswersTakeTurns(t *testing.T) {
+	t.Parallel()
+	r := large(t, Options{})
+	from := netip.MustParsePrefix("127.0.0.1/32")
+	if !r.admin.lists.Begin(from, nil) {
+		t.Fatal("no answer can begin")
+	}
+	get := func(command string) int {
+		t.Helper()
+		res, err := http.Get("http://" + r.admin.Addr().String() + "/commands/" + command)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		io.Copy(io.Discard, res.Body)
+		return res.StatusCode
+	}
+	for command, want := range map[string]int{"srvr": http.StatusOK, "mntr": http.StatusOK, "dump": http.StatusServiceUnavailable} {
+		if got := get(command); got != want {
+			t.Errorf("%s beside a long answer: status %d, want %d", command, got, want)
+		}
+	}
+	r.admin.lists.End(from)
+	for _, command := range []string{"dump", "wchc", "wchp", "cons", "stat", "mntr", "dump"} {
+		if got := get(command); got != http.StatusOK {
+			t.Errorf("%s: status %d", command, got)
+		}
 	}
 }
 

@@ -107,14 +107,14 @@ type Server interface {
 
 // Words are the words that a server answers.
 type Words struct {
-	allowed atomic.Pointer[map[string]bool] // the map is replaced, never modified
-	trace   atomic.Int64                    // mask of gtmk and stmk
-	long    longAnswers
+	allowed        atomic.Pointer[map[string]bool] // the map is replaced, never modified
+	trace          atomic.Int64                    // mask of gtmk and stmk
+	long, monitors LongAnswers
 }
 
 // New returns the words of a whitelist, "*" for all; srvr is always answered.
 func New(whitelist []string) *Words {
-	w := &Words{}
+	w := &Words{monitors: LongAnswers{Most: MonitorsMax}}
 	w.Allow(whitelist)
 	w.trace.Store(traceMaskDefault)
 	return w
@@ -135,9 +135,10 @@ func (w *Words) SetTraceMask(mask int64) { w.trace.Store(mask) }
 // An Ask is a word sent on a connection.
 type Ask struct {
 	Word    string
-	Remote  string       // the client's address, as Java prints it
-	From    netip.Prefix // the address or network of the client, which has one long answer at a time
-	Rest    io.Reader    // what follows the word
+	Remote  string          // the client's address, as Java prints it
+	From    netip.Prefix    // the address or network of the client, which has one long answer at a time
+	Rest    io.Reader       // what follows the word
+	Done    <-chan struct{} // closed once the answer is not wanted any more
 	Serving bool
 	Started bool   // the server belongs to an ensemble or is standalone, and has recovered its data
 	Waits   string // what a server that belongs to no ensemble yet waits for, "" if it doesn't or nothing is known
@@ -151,17 +152,24 @@ func (w *Words) Answer(of Server, ask Ask, send func(text []byte) error) error {
 		a.print("%s is not executed because it is not in the whitelist.\n", Printable(ask.Word))
 		return send(a.text())
 	}
-	if !ask.Serving || !slices.Contains(longWords, ask.Word) {
+	var place *LongAnswers
+	switch {
+	case ask.Word == "mntr":
+		place = &w.monitors
+	case slices.Contains(longWords, ask.Word):
+		place = &w.long
+	}
+	if !ask.Serving || place == nil {
 		return send(a.answer())
 	}
-	if !w.long.begin(ask.From) {
+	if !place.Begin(ask.From, ask.Done) {
 		a.print("This server is sending other long answers. Ask again later.\n")
 		return send(a.text())
 	}
-	end := sync.OnceFunc(func() { w.long.end(ask.From) })
+	end := sync.OnceFunc(func() { place.End(ask.From) })
 	defer end()
 	text := a.answer()
-	if len(text) <= longAnswerMin {
+	if len(text) <= LongAnswerMin {
 		end()
 	}
 	return send(text)

@@ -40,7 +40,7 @@ func (a *acceptor) fourLetterWord(conn net.Conn, name string, rest []byte) {
 	a.meters.BytesReceived.Add(int64(len(name)))
 	ask := fourletter.Ask{
 		Word: name, Remote: javaSocket(conn.RemoteAddr().String()), Rest: socket.Replay(conn, rest),
-		From: socket.NetworkOf(conn.RemoteAddr()), Serving: a.serving(), Started: true,
+		From: socket.NetworkOf(conn.RemoteAddr()), Done: a.closing, Serving: a.serving(), Started: true,
 	}
 	if name == "srvr" || name == "stat" { // these ask whether the server is well; mntr says what is wrong
 		ask.Serving = ask.Serving && a.stalls.stands() == ""
@@ -49,6 +49,7 @@ func (a *acceptor) fourLetterWord(conn net.Conn, name string, rest []byte) {
 		if len(text) == 0 {
 			return nil
 		}
+		conn.SetWriteDeadline(time.Now().Add(wordTimeout))
 		_, err := conn.Write(text)
 		if err == nil {
 			a.replica.CountSent()
