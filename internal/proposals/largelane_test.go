@@ -209,7 +209,7 @@ func TestForwardedAreBounded(t *testing.T) {
 	small := tree.Request{Cnx: 1, Body: make([]byte, 100), Identities: []jute.ID{{Scheme: "digest", ID: "me:x"}}}
 	size := int(SizeOf(&small))
 	const bound = 5
-	p := New(Options{Now: func() int64 { return now }, Forwarded: bound*size - 1})
+	p := New(Options{Now: func() int64 { return now }, Dropped: func(int) {}, Forwarded: bound*size - 1})
 	forward := func(want int, when string) {
 		t.Helper()
 		n := 0
@@ -235,6 +235,11 @@ func TestForwardedAreBounded(t *testing.T) {
 		t.Errorf("%d bytes are forwarded before all others, want one small request", len(b))
 	}
 	p.Applied(&tree.Request{Cnx: 2}, now)
+	p.AddFirst(tree.AppendRecord(nil, &tree.Request{Cnx: 4}))
+	p.Gone(4, 0, 0, true)
+	if b, _ := p.Forward(); b != nil {
+		t.Errorf("%d bytes are forwarded in place of a request whose client is gone", len(b))
+	}
 	p.Applied(&tree.Request{Cnx: 3, Body: small.Body}, now)
 	forward(0, "when another server's requests are applied")
 	p.Applied(&small, now)

@@ -306,19 +306,31 @@ func (p *Queue) without(b []byte) []byte {
 // ForwardedMax bytes and are neither applied (Applied), nor part of a snapshot (ForgetTaken), nor forgotten (Clear), it
 // returns only those of AddFirst.
 func (p *Queue) Forward() (b []byte, waited int64) {
-	if !p.waiting.Load() || p.forwarded.full(p.now()) && !p.hasFirst() {
+	switch {
+	case !p.waiting.Load():
 		return nil, 0
+	case p.forwarded.full(p.now()):
+		b, waited = p.takeFirst()
+	default:
+		b, waited = p.Take()
 	}
-	if b, waited = p.Take(); b != nil {
+	if b != nil {
 		p.forwarded.note(b, p.now())
 	}
 	return b, waited
 }
 
-func (p *Queue) hasFirst() bool {
+// takeFirst is Take for the requests of AddFirst alone.
+func (p *Queue) takeFirst() (b []byte, waited int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.first != nil
+	if p.first == nil {
+		return nil, 0
+	}
+	if b, waited = p.takeOne(); len(b) <= HeadSize {
+		return nil, 0
+	}
+	return b, waited
 }
 
 // Take removes the oldest entry and returns it, with its head not written yet, and how long
