@@ -107,6 +107,9 @@ func (r *Replica) AccountMemory(peers, limit int64) (memory.Use, memory.Step) {
 	return u, step
 }
 
+// asideMax returns how many bytes snapshots under way may keep of what has changed before a set counts as growth.
+func (m *memoryAccount) asideMax() int64 { return cmp.Or(m.limit.Load(), math.MaxInt64) / 16 }
+
 // last returns the account as it was last added up.
 func (m *memoryAccount) last() (u memory.Use) {
 	if last := m.use.Load(); last != nil {
@@ -254,7 +257,7 @@ func (m *memoryAccount) refuses(c *Client, req *jute.ConnectRequest) string {
 
 // grows reports whether a request would make the tree larger or set a watch. A request that can't
 // be decoded does neither.
-func (s *state) grows(code jute.Op, body []byte) bool {
+func (s *state) grows(code jute.Op, body []byte, aside int64) bool {
 	switch {
 	case code == jute.OpAddWatch:
 		return true
@@ -264,7 +267,7 @@ func (s *state) grows(code jute.Op, body []byte) bool {
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.tree.Grows(code, body)
+	return s.tree.Grows(code, body, aside)
 }
 
 // Compact makes the tree release memory in one short step, and reports whether there is more to

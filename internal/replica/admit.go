@@ -106,7 +106,7 @@ func (t *readBatch) affords(op *op, body []byte) bool {
 		return true
 	}
 	t.release()
-	if memory.Step(r.memory.tight.Load()) < memory.RefuseGrowth || !r.grows(op.code, body) {
+	if memory.Step(r.memory.tight.Load()) < memory.RefuseGrowth || !r.grows(op.code, body, r.memory.asideMax()) {
 		return true
 	}
 	r.memory.refused.Add(1)

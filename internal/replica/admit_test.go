@@ -69,6 +69,27 @@ func TestRefusalsReachNoLog(t *testing.T) {
 
 func shortOfMemory(s *diskShell, _ *Client) { s.rep.memory.tight.Store(int32(memory.RefuseGrowth)) }
 
+// TestSetsUnderASnapshot: while memory is short and a snapshot keeps much of what has changed since it began, sets are
+// refused; deletes aren't, and sets are taken again once it ends.
+func TestSetsUnderASnapshot(t *testing.T) {
+	t.Parallel()
+	s, cl := pipelined(t)
+	p, data := &pipeline{}, make([]byte, 2000)
+	s.want(cl, p, jute.OK, jute.OpCreate, creating("/n", data, 0))
+	shortOfMemory(s, cl)
+	s.rep.memory.limit.Store(16_000) // so that a snapshot may keep 1,000
+	s.want(cl, p, jute.OK, jute.OpSetData, setting("/n", data))
+	img := s.rep.Snapshot()
+	s.want(cl, p, jute.OK, jute.OpSetData, setting("/n", data))
+	s.want(cl, p, jute.ErrThrottledOp, jute.OpSetData, setting("/n", data))
+	s.rep.memory.tight.Store(int32(memory.RefuseCostliest))
+	s.want(cl, p, jute.OK, jute.OpSetData, setting("/n", data))
+	shortOfMemory(s, cl)
+	s.want(cl, p, jute.OK, jute.OpDelete, deleting("/turn"))
+	img.Close()
+	s.want(cl, p, jute.OK, jute.OpSetData, setting("/n", data))
+}
+
 func readOnly(_ *diskShell, c *Client) { c.readOnly = true }
 
 // TestRefusedForItsLevel refuses a write that some member's version doesn't know; there is

@@ -9,7 +9,7 @@ func (t *Tree) reap(q *Request, r *Result) {
 	d.Reset(q.Body)
 	path, neverUsed := d.String(), d.Long()
 	slot := t.find(path)
-	if d.Err() != nil || slot == 0 || special(path) || !t.due(t.at(slot), t.position.time, neverUsed) {
+	if d.Err() != nil || slot == 0 || guardOf(path).lasting || !t.due(t.at(slot), t.position.time, neverUsed) {
 		r.Outcome = Ignored
 		return
 	}

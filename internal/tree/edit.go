@@ -3,16 +3,24 @@ package tree
 // Four functions change znodes: insertNode, removeNode, setData and setNodeACL. Each keeps the table, the lists, the
 // totals, the digest, open snapshots and the undo log up to date. No other function writes a node.
 
-// edit returns the znode in slot for changing. It first saves the present state for open snapshots and the undo log.
+// edit returns the znode in slot for changing. It first saves the present state, except the data, for open snapshots
+// and the undo log.
 func (z *znodes) edit(slot uint32) *node {
 	for _, img := range z.images {
-		img.nodes.save(slot, z.encodeNode)
+		img.nodes.save(slot, z.encodeFixed)
 	}
 	n := z.at(slot)
 	if z.undo.open {
 		z.saveNode(slot, n)
 	}
 	return n
+}
+
+// saveData saves the data of the znode in slot for open snapshots, before they change.
+func (z *znodes) saveData(slot uint32) {
+	for _, img := range z.images {
+		img.nodes.saveData(slot)
+	}
 }
 
 // edit is znodes.edit for sessions.
@@ -155,6 +163,7 @@ func (z *znodes) countBelow(slot uint32, znodes, size int) (pathLen int) {
 // freeNode frees the slot of a znode that is no longer in the table, with all its memory.
 func (z *znodes) freeNode(slot uint32) {
 	n := z.at(slot)
+	z.saveData(slot)
 	z.payloads.put(n.block, n.payload())
 	z.acls.release(n.acl)
 	if n.extra != 0 {
@@ -166,6 +175,7 @@ func (z *znodes) freeNode(slot uint32) {
 // setData replaces only a znode's data.
 func (z *znodes) setData(slot uint32, data []byte) {
 	n := z.edit(slot)
+	z.saveData(slot)
 	z.totals.digest -= z.dataHash(n)
 	if more := len(data) - n.size(); more != 0 {
 		z.totals.dataSize += more

@@ -56,12 +56,6 @@ func isPolicy(data []byte) bool {
 	return err == nil
 }
 
-// special reports whether a path can't be deleted.
-func special(path string) bool { return guardOf(path).lasting }
-
-// ruledBySuper reports whether only superusers may create a path, because its data apply to every client.
-func ruledBySuper(path string) bool { return guardOf(path).rules }
-
 // levelReserved is the lowest feature level at which only superusers may delete znodes that only they may create, and
 // may create the znode below which restores are stored. By default the parent of these znodes is open to every client.
 const levelReserved = 3

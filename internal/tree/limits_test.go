@@ -179,7 +179,7 @@ func TestACLsAreAccountedFor(t *testing.T) {
 		if code := l.create(path, jute.WorldACL(jute.PermAll)); code != jute.OK {
 			t.Fatal(code)
 		}
-		if !l.tree.Grows(jute.OpSetACL, setACL(path, acl(i))) {
+		if !l.tree.Grows(jute.OpSetACL, setACL(path, acl(i)), 0) {
 			t.Fatal("a setACL that brings a new ACL makes nothing larger")
 		}
 		if code := l.apply(jute.OpSetACL, setACL(path, acl(i))); code != jute.OK {
@@ -189,7 +189,7 @@ func TestACLsAreAccountedFor(t *testing.T) {
 	if n := l.tree.Memory().Identities - before; n < znodes*size {
 		t.Errorf("%d ACLs of %d bytes count as %d bytes", znodes, size, n)
 	}
-	if l.tree.Grows(jute.OpSetACL, setACL("/n0", acl(1))) || l.tree.Grows(jute.OpSetACL, []byte("malformed")) {
+	if l.tree.Grows(jute.OpSetACL, setACL("/n0", acl(1)), 0) || l.tree.Grows(jute.OpSetACL, []byte("malformed"), 0) {
 		t.Error("a setACL of an ACL that is there, or a malformed one, makes something larger")
 	}
 	for i := range znodes {

@@ -552,7 +552,7 @@ func (m *model) differ(t *Tree) string {
 		if want := (Session{id, s.cnx, s.next, s.timeout, [16]byte([]byte(s.passwd)), s.scope}); !ok || got != want {
 			return fmt.Sprintf("session is %v instead of %v", got, want)
 		}
-		if paths := t.sessions.EphemeralPaths(id, math.MaxInt); !slices.Equal(paths, s.ephemerals) {
+		if paths := t.sessions.EphemeralPaths(id, math.MaxInt); paths == nil || !slices.Equal(paths, s.ephemerals) {
 			return fmt.Sprintf("session %d has %q instead of %q", id, paths, s.ephemerals)
 		}
 	}

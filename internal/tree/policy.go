@@ -29,7 +29,7 @@ func setsRules(op jute.Op, body []byte) bool {
 }
 
 func setsRule(op jute.Op, path string) bool {
-	return op.IsCreate() && ruledBySuper(path) || op == jute.OpSetData && path == policy.Path
+	return op.IsCreate() && guardOf(path).rules || op == jute.OpSetData && path == policy.Path
 }
 
 // policies reports whether policies exist at the feature level in force.

@@ -185,7 +185,7 @@ func checkZnode(z *decodedZnode) bool {
 		return false
 	case z.kind >= kinds || z.kind == ephemeral || (z.kind == ttl) != (z.TTL > 0) || z.TTL < 0 || z.TTL > jute.TTLMax:
 		return false
-	case z.kind != persistent && special(z.Path):
+	case z.kind != persistent && guardOf(z.Path).lasting:
 		return false
 	}
 	return min(z.Czxid, z.Mzxid, z.Pzxid, z.Created) >= 0 && z.Created <= math.MaxInt32
@@ -228,7 +228,7 @@ func (t *Tree) insertAll(list []byte) {
 	var z decodedZnode
 	for len(d.Rest()) > 0 {
 		decodeZnode(&d, &z)
-		if special(z.Path) {
+		if guardOf(z.Path).lasting {
 			b.become(t.find(z.Path), &z.Foreign)
 			continue
 		}

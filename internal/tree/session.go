@@ -86,6 +86,7 @@ func (ss *Sessions) EphemeralPaths(id int64, limit int) (paths []string) {
 	if !ok {
 		return nil
 	}
+	paths = []string{}
 	for z := ss.slots.at(slot).first; z != 0 && limit > 0; z = ss.znodes.extraOf(ss.znodes.at(z)).last {
 		paths = append(paths, string(ss.znodes.appendPath(nil, z)))
 		limit -= len(paths[len(paths)-1])

@@ -3,6 +3,7 @@ package tree
 import (
 	"encoding/binary"
 	"slices"
+	"sync/atomic"
 
 	"github.com/zooid-project/zooid/jute"
 )
@@ -50,14 +51,34 @@ const BodyFormat = 1
 const chunkSize = 64 << 10
 
 // An aside tracks one slab for a snapshot. The slots from cursor to last are not written yet. saved has the encodings
-// at BeginSnapshot of those that have changed since then, nil for a slot that was free.
+// at BeginSnapshot of those that have changed since then.
 type aside struct {
 	cursor uint64 // of the next slot to write
 	last   uint64
-	saved  map[uint32][]byte
+	saved  map[uint32]savedSlot
+	kept   *atomic.Int64 // bytes in saved
+	// data appends the data of a slot, which follow in its encoding; nil if there are none.
+	data func(dst []byte, slot uint32) []byte
 }
 
-func newAside(last uint32) aside { return aside{1, uint64(last), map[uint32][]byte{}} }
+// A savedSlot is the encoding of a slot, which is empty for one that was free. Most changes of a znode leave its data
+// alone. Then the encoding lacks them, and they are taken from the slot.
+type savedSlot struct {
+	encoded []byte
+	whole   bool
+}
+
+const savedBytes = 64 // of an entry of saved, besides its encoding
+
+func (a *aside) put(slot uint32, s savedSlot) {
+	a.saved[slot] = s
+	a.kept.Add(savedBytes + int64(cap(s.encoded)))
+}
+
+func (a *aside) remove(slot uint32, s savedSlot) {
+	delete(a.saved, slot)
+	a.kept.Add(-savedBytes - int64(cap(s.encoded)))
+}
 
 func (a *aside) wants(slot uint32) bool {
 	if uint64(slot) < a.cursor || uint64(slot) > a.last {
@@ -67,17 +88,25 @@ func (a *aside) wants(slot uint32) bool {
 	return !have
 }
 
-// save saves the present state of a slot that is about to change.
+// save saves the present state of a slot that is about to change, except data.
 func (a *aside) save(slot uint32, encode func([]byte, uint32) []byte) {
 	if a.wants(slot) {
-		a.saved[slot] = encode(nil, slot)
+		a.put(slot, savedSlot{encode(nil, slot), a.data == nil})
+	}
+}
+
+// saveData saves the data of a slot that is saved, before they change.
+func (a *aside) saveData(slot uint32) {
+	if s, ok := a.saved[slot]; ok && !s.whole {
+		a.remove(slot, s)
+		a.put(slot, savedSlot{a.data(s.encoded, slot), true})
 	}
 }
 
 // absent records that a slot that was just handed out was free.
 func (a *aside) absent(slot uint32) {
 	if a.wants(slot) {
-		a.saved[slot] = nil
+		a.put(slot, savedSlot{whole: true})
 	}
 }
 
@@ -89,6 +118,7 @@ type Image struct {
 	size     int // where a chunk ends: chunkSize, less in tests
 	nodes    aside
 	sessions aside
+	kept     atomic.Int64 // bytes that both keep aside
 
 	// Small enough to be copied by BeginSnapshot.
 	header    []byte
@@ -104,7 +134,8 @@ func (t *Tree) BeginSnapshot() *Image {
 		tree: t, stage: chunkHeader, size: chunkSize, acls: make([]string, len(t.acls.entries)),
 	}
 	img.version = img.lowestVersion()
-	img.nodes, img.sessions = newAside(t.nodes.used), newAside(t.sessions.slots.used)
+	img.nodes = aside{1, uint64(t.nodes.used), map[uint32]savedSlot{}, &img.kept, t.encodeData}
+	img.sessions = aside{1, uint64(t.sessions.slots.used), map[uint32]savedSlot{}, &img.kept, nil}
 	for i := range t.acls.entries {
 		img.acls[i] = t.acls.entries[i].encoded
 	}
@@ -119,9 +150,7 @@ func (t *Tree) BeginSnapshot() *Image {
 // Close ends the snapshot, complete or not. It needs exclusive access to the tree. It is idempotent.
 func (img *Image) Close() {
 	t := img.tree
-	if i := slices.Index(t.images, img); i >= 0 {
-		t.images = slices.Delete(t.images, i, i+1)
-	}
+	t.images = slices.DeleteFunc(t.images, func(other *Image) bool { return other == img })
 	img.stage = chunkEnd + 1
 	img.nodes.saved, img.sessions.saved = nil, nil
 }
@@ -140,8 +169,7 @@ func (img *Image) Next(dst []byte) (chunk []byte, more bool) {
 		}
 		return dst, true
 	case chunkSessions:
-		t := img.tree
-		dst, more := img.sessions.next(dst, img.size, chunkSessions, img.encodeSession, t.sessions.slots.from)
+		dst, more := img.sessions.next(dst, img.size, chunkSessions, img.encodeSession, img.tree.sessions.slots.from)
 		if !more {
 			img.stage++
 		}
@@ -173,8 +201,10 @@ func (a *aside) next(dst []byte, size int, kind byte, encode func([]byte, uint32
 		}
 		before, slot := len(dst), uint32(a.cursor)
 		if saved, ok := a.saved[slot]; ok {
-			dst = append(dst, saved...)
-			delete(a.saved, slot)
+			if dst = append(dst, saved.encoded...); !saved.whole {
+				dst = a.data(dst, slot)
+			}
+			a.remove(slot, saved)
 		} else {
 			dst = encode(dst, slot)
 		}
@@ -282,13 +312,23 @@ func (z *znodes) encodeNode(b []byte, slot uint32) []byte {
 	if !z.live(slot) {
 		return b
 	}
+	return z.encodeData(z.encodeFixed(slices.Grow(b, nodeFixedSize+z.at(slot).payload()), slot), slot)
+}
+
+// encodeData appends the last part of a znode's encoding.
+func (z *znodes) encodeData(b []byte, slot uint32) []byte {
+	return jute.AppendBuffer(b, z.data(z.at(slot)))
+}
+
+// encodeFixed appends all parts of a znode's encoding except its data.
+func (z *znodes) encodeFixed(b []byte, slot uint32) []byte {
 	n := z.at(slot)
 	k := z.extraOf(n)
 	var of uint32
 	if n.kind() == ephemeral {
 		of = k.last
 	}
-	b = slices.Grow(b, nodeFixedSize+n.payload())
+	b = slices.Grow(b, nodeFixedSize+n.nameLen())
 	for _, v := range [...]uint32{slot, n.parent, n.next, of, n.acl, uint32(n.version), uint32(n.aversion)} {
 		b = binary.BigEndian.AppendUint32(b, v)
 	}
@@ -296,5 +336,5 @@ func (z *znodes) encodeNode(b []byte, slot uint32) []byte {
 	for _, v := range [...]int64{n.czxid, n.mzxid, k.pzxid, n.ctime, n.mtime, k.owner, k.created} {
 		b = jute.AppendLong(b, v)
 	}
-	return jute.AppendBuffer(jute.AppendString(b, z.name(n)), z.data(n))
+	return jute.AppendString(b, z.name(n))
 }

@@ -84,6 +84,65 @@ func TestSnapshotOfTheInstant(t *testing.T) {
 	}
 }
 
+// TestAsideCounts: what changes under a snapshot before it is written there counts as the tree's memory, until it is
+// written or the snapshot ends; and while it is much, each change of data makes the tree larger.
+func TestAsideCounts(t *testing.T) {
+	t.Parallel()
+	const znodes, size = 40, 100_000
+	tree := begun(t, Options{})
+	request := func(op jute.Op, body []byte) {
+		t.Helper()
+		applied(t, tree, &Request{
+			Op: op, Session: 1, Cnx: 1, Seq: nextSeq(tree) + 1, Identities: identities[0], Body: body,
+		})
+	}
+	set := func(i, size int) []byte {
+		return (&jute.SetDataRequest{Path: fmt.Sprint("/n", i), Data: make([]byte, size), Version: -1}).Append(nil)
+	}
+	for i := range znodes {
+		request(jute.OpCreate, createOf(fmt.Sprint("/n", i), size))
+	}
+	img := tree.BeginSnapshot()
+	for i := range znodes { // these leave the data of /n… alone
+		path := fmt.Sprint("/n", i)
+		request(jute.OpCreate, createOf(path+"/c", 0))
+		request(jute.OpSetACL, (&jute.SetACLRequest{Path: path, ACL: jute.WorldACL(jute.PermAll), Version: -1}).Append(nil))
+		request(jute.OpDelete, deleteOf(path+"/c"))
+	}
+	if kept := tree.Aside(); kept == 0 || kept > znodes*500 {
+		t.Errorf("changes of %d znodes that leave their data alone keep %d bytes", znodes, kept)
+	}
+	img.Close()
+	before := tree.Memory().Nodes
+	img = tree.BeginSnapshot()
+	var one int64 // bytes for one of the znodes
+	grows := func() bool { return tree.Grows(jute.OpSetData, set(0, size), znodes/2*one) }
+	for i := range znodes {
+		if i == 1 {
+			one = tree.Aside()
+		}
+		if i > 0 && grows() != (i > znodes/2) {
+			t.Fatalf("while %d znodes are kept, a change of data makes the tree larger: %v", i, grows())
+		}
+		request(jute.OpSetData, set(i, size))
+		request(jute.OpSetData, set(i, size)) // the old data are kept already
+	}
+	kept := tree.Memory().Nodes - before
+	if kept < znodes*size || kept > znodes*size*5/4 || kept != tree.Aside() {
+		t.Errorf("%d znodes of %d bytes are kept in %d bytes, %d by Memory", znodes, size, tree.Aside(), kept)
+	}
+	for more := true; more && tree.Aside() >= kept/2; {
+		_, more = img.Next(nil)
+	}
+	if now := tree.Memory().Nodes - before; now < kept/4 || grows() {
+		t.Errorf("half is written: %d of %d bytes are kept, and a change of data makes the tree larger: %v", now, kept, grows())
+	}
+	img.Close()
+	if now := tree.Memory().Nodes; now != before || tree.Aside() != 0 {
+		t.Errorf("after the snapshot, the tree takes %d bytes, before %d", now, before)
+	}
+}
+
 // TestLoadRefusesBrokenTrees: a snapshot whose bytes are right and whose znodes form no tree is refused, also where
 // its digest is that of what is reached.
 func TestLoadRefusesBrokenTrees(t *testing.T) {

@@ -90,7 +90,7 @@ func (t *Tree) create(c *createRequest, q *Request, r *Result) (string, jute.Sta
 	if path == "/" || t.findChild(parent, t.key.child(p.hash, name), name) != 0 {
 		return fail(jute.ErrNodeExists)
 	}
-	if (t.settings.reserved(path) || ruledBySuper(path) && t.settings.FeatureLevel >= 2) && !t.settings.SkipACL &&
+	if (t.settings.reserved(path) || guardOf(path).rules && t.settings.FeatureLevel >= 2) && !t.settings.SkipACL &&
 		!isSuper(q.Identities) {
 		return fail(jute.ErrNoAuth)
 	}
@@ -156,7 +156,7 @@ func appendSequence(b []byte, n int64) []byte {
 // delete evaluates a delete; version -1 matches any version.
 func (t *Tree) delete(path string, version int32, q *Request, r *Result) jute.Code {
 	parentPath, name, ok := splitPath(path)
-	if !ok || special(path) {
+	if !ok || guardOf(path).lasting {
 		return jute.ErrBadArguments
 	}
 	parent := t.findNear(parentPath)
