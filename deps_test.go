@@ -77,7 +77,7 @@ internal/invariant:
 internal/proposals: internal/tree
 internal/replica: authprovider jute internal/auth internal/busiest internal/describe internal/expiry internal/invariant internal/limit internal/lograte internal/memory internal/metrics internal/policy internal/proposals internal/quorum internal/sasl internal/storage internal/tree internal/turns internal/watch
 internal/wordclient:
-internal/fourletter: internal/serverid internal/metrics internal/replica internal/watch
+internal/fourletter: internal/serverid internal/metrics internal/replica internal/watch internal/wordclient
 internal/server:  authprovider jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/quorum/peer internal/metrics internal/sasl internal/lograte internal/socket internal/newensemble internal/replica internal/treeload internal/fourletter internal/wordclient internal/runbook internal/audit internal/limit internal/turns internal/serverid
 internal/admin:   internal/serverid jute internal/busiest internal/config internal/fourletter internal/lograte internal/metrics internal/quorum internal/replica internal/storage internal/socket
 internal/proof/history: jute

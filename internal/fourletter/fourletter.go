@@ -16,6 +16,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/metrics"
 	"github.com/zooid-project/zooid/internal/replica"
+	"github.com/zooid-project/zooid/internal/wordclient"
 )
 
 // AnswerBytesMax bounds an answer. The answers to dump, wchc and wchp can be as large as the tree. They are built in
@@ -163,7 +164,7 @@ func (w *Words) Answer(of Server, ask Ask, send func(text []byte) error) error {
 		return send(a.answer())
 	}
 	if !place.Begin(ask.From, ask.Done) {
-		a.print("This server is sending other long answers. Ask again later.\n")
+		a.print("%s", wordclient.Busy)
 		return send(a.text())
 	}
 	end := sync.OnceFunc(func() { place.End(ask.From) })

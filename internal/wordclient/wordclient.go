@@ -18,6 +18,12 @@ type Dial func(ctx context.Context, server string) (net.Conn, error)
 // ErrNoAnswer says that a server has closed the connection without a reply.
 var ErrNoAnswer = errors.New("it closed the connection without an answer")
 
+// Busy is the answer to a word whose answer may be long, while a server is sending others. Word returns ErrBusy for it.
+const Busy = "This server is sending other long answers. Ask again later.\n"
+
+// ErrBusy says that a server answers a word later.
+var ErrBusy = errors.New("it is sending other long answers; ask again later")
+
 // ClientsFile is the name of a file in the data directory of a server of an ensemble. It has what the other servers
 // have told this server since it started: the addresses at which they accept clients, and that they belong to another
 // history. It also has what this server knows of two with the same id. zooid status and doctor read it, since server
@@ -54,6 +60,8 @@ func Word(ctx context.Context, dial Dial, server, word string, bytesMax int) (st
 		err = fmt.Errorf("it accepts connections but doesn't answer: %w", err)
 	case err == nil && len(answer) == 0:
 		err = ErrNoAnswer
+	case string(answer) == Busy:
+		err = ErrBusy
 	case len(answer) > bytesMax:
 		answer, err = answer[:bytesMax], fmt.Errorf("its answer has more than %d bytes", bytesMax)
 	}

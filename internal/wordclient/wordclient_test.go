@@ -44,6 +44,8 @@ func TestWord(t *testing.T) {
 		switch word {
 		case "ruok":
 			io.WriteString(c, "imok")
+		case "busy":
+			io.WriteString(c, Busy)
 		case "mute":
 			<-held
 		case "half":
@@ -55,7 +57,7 @@ func TestWord(t *testing.T) {
 		answer string
 		err    error
 	}{
-		"ruok": {"imok", nil}, "none": {"", ErrNoAnswer}, "mute": {"", os.ErrDeadlineExceeded}, "half": {
+		"ruok": {"imok", nil}, "none": {"", ErrNoAnswer}, "busy": {Busy, ErrBusy}, "mute": {"", os.ErrDeadlineExceeded}, "half": {
 			"half", os.ErrDeadlineExceeded,
 		},
 	} {
