@@ -651,7 +651,9 @@ func TestLongAnswersTakeTurns(t *testing.T) {
 		io.Copy(io.Discard, res.Body)
 		return res.StatusCode
 	}
-	for command, want := range map[string]int{"srvr": http.StatusOK, "mntr": http.StatusOK, "dump": http.StatusServiceUnavailable} {
+	for command, want := range map[string]int{
+		"srvr": http.StatusOK, "mntr": http.StatusOK, "dump": http.StatusServiceUnavailable,
+	} {
 		if got := get(command); got != want {
 			t.Errorf("%s beside a long answer: status %d, want %d", command, got, want)
 		}

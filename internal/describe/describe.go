@@ -15,9 +15,9 @@ const (
 	textMax     = 256
 )
 
-// Batch lists the requests of a batch (tree.AppendBatchHeader) in readable form, one per line. It marks the request with
-// the index mark. It lists only the first 200 requests and the marked one, so that the text stays readable. It shows
-// neither data nor passwords. batch may hold any bytes: Batch doesn't panic.
+// Batch lists the requests of a batch (tree.AppendBatchHeader) in readable form, one per line. It marks the request
+// with the index mark. It lists only the first 200 requests and the marked one, so that the text stays readable. It
+// shows neither data nor passwords. batch may hold any bytes: Batch doesn't panic.
 func Batch(batch []byte, mark int) (told string) {
 	var text strings.Builder
 	defer func() {

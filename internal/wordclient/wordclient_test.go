@@ -57,9 +57,8 @@ func TestWord(t *testing.T) {
 		answer string
 		err    error
 	}{
-		"ruok": {"imok", nil}, "none": {"", ErrNoAnswer}, "busy": {Busy, ErrBusy}, "mute": {"", os.ErrDeadlineExceeded}, "half": {
-			"half", os.ErrDeadlineExceeded,
-		},
+		"ruok": {"imok", nil}, "none": {"", ErrNoAnswer}, "busy": {Busy, ErrBusy},
+		"mute": {"", os.ErrDeadlineExceeded}, "half": {"half", os.ErrDeadlineExceeded},
 	} {
 		t.Run(word, func(t *testing.T) {
 			t.Parallel()

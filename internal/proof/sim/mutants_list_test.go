@@ -612,10 +612,22 @@ var mutants = []mutant{
 			}
 `)},
 	{"fuzzy snapshot", "snapshot of no one instant (ZooKeeper 3144, 3249, 3306)", "storm", one("tree/edit.go",
-		`		img.nodes.save(slot, z.encodeNode)
+		`		img.nodes.save(slot, z.encodeFixed)
 `, `		if !$P {
-			img.nodes.save(slot, z.encodeNode)
+			img.nodes.save(slot, z.encodeFixed)
 		}
+`)},
+	{"newer data in a snapshot", "snapshot of no one instant (ZooKeeper 3144)", "storm", one("tree/edit.go",
+		`	z.saveData(slot)
+	z.totals.digest`, `	if !$P {
+		z.saveData(slot)
+	}
+	z.totals.digest`)},
+	{"forwarded requests stay counted", "writes that wait for ever", "restless", one("proposals/queue.go",
+		`	p.forwarded.applied(q, now)
+`, `	if !$P {
+		p.forwarded.applied(q, now)
+	}
 `)},
 	{"fuzzy sessions in a snapshot", "snapshot of no one instant (ZooKeeper 3144)", "storm", one("tree/edit.go",
 		`		img.sessions.save(slot, img.encodeSession)
