@@ -14,12 +14,13 @@ type mute struct {
 	written  int
 }
 
-func (m *mute) SetDeadline(t time.Time) error   { m.deadline = t; return nil }
-func (m *mute) SetReadDeadline(time.Time) error { return nil } // of stmk's mask
-func (m *mute) Read([]byte) (int, error)        { return 0, os.ErrDeadlineExceeded }
-func (m *mute) Write(p []byte) (int, error)     { m.written += len(p); return 0, os.ErrDeadlineExceeded }
-func (m *mute) RemoteAddr() net.Addr            { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
-func (m *mute) Close() error                    { return nil }
+func (m *mute) SetDeadline(t time.Time) error      { m.deadline = t; return nil }
+func (m *mute) SetWriteDeadline(t time.Time) error { m.deadline = t; return nil }
+func (m *mute) SetReadDeadline(time.Time) error    { return nil } // of stmk's mask
+func (m *mute) Read([]byte) (int, error)           { return 0, os.ErrDeadlineExceeded }
+func (m *mute) Write(p []byte) (int, error)        { m.written += len(p); return 0, os.ErrDeadlineExceeded }
+func (m *mute) RemoteAddr() net.Addr               { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+func (m *mute) Close() error                       { return nil }
 
 // TestDeadlinesOfTheMute: who asks for a word and doesn't take the answer, and who connects to a server that hasn't
 // joined and says nothing, has the time that was set, and no more.
