@@ -31,8 +31,8 @@ type command struct {
 	shows, replaces bool
 	// changes says that it changes something though Apache takes GET requests for it.
 	changes bool
-	// long returns where the answer needs a place, which grows with the sessions, the watches, the connections or the
-	// names of metrics; nil if it needs none.
+	// long returns the places that answers to the command wait for, because they grow with the sessions, the watches, the
+	// connections or the names of metrics; it is nil for other commands.
 	long func(a *Admin) *fourletter.LongAnswers
 	run  func(c *call)
 }

@@ -255,8 +255,8 @@ func (m *memoryAccount) refuses(c *Client, req *jute.ConnectRequest) string {
 	return ""
 }
 
-// grows reports whether a request would make the tree larger or set a watch. A request that can't
-// be decoded does neither.
+// grows reports whether a request would make the tree larger (tree.Tree.Grows, which explains aside) or set a watch. A
+// request that can't be decoded does neither.
 func (s *state) grows(code jute.Op, body []byte, aside int64) bool {
 	switch {
 	case code == jute.OpAddWatch:
