@@ -428,10 +428,11 @@ func (r *reads) stepWatches(c *Client, w *setWatches, req *request) (done bool) 
 			jute.ReplyHeader{Xid: req.xid, Zxid: r.tree.LastZxid(), Err: jute.ErrMarshallingError}, nil)
 		return true
 	}
-	for n := 0; n < setWatchesStep && !done; n++ {
+	begin := len(c.out.frames)
+	for n := 0; n < setWatchesStep && !done && !c.closing && len(c.out.frames)-begin <= outputFreeBytes; n++ {
 		done = !r.setWatch(c, w)
 	}
-	if !r.keepsWatches(c) {
+	if c.closing || !r.keepsWatches(c) {
 		return false
 	}
 	if done {
@@ -462,6 +463,10 @@ func (r *reads) keepsWatches(c *Client) bool {
 // setWatch sets the next watch, or appends the notification of its event. It returns false if there are no more.
 func (r *reads) setWatch(c *Client, w *setWatches) bool {
 	tell := func(typ jute.EventType, path string) {
+		if len(path) > outputFreeBytes && c.out.short() {
+			r.closeForMemory(c, forReplies, int64(len(path)))
+			return
+		}
 		c.out.frames = appendNotification(c.out.frames, -1, typ, path)
 		c.stats.sent.Add(1)
 	}

@@ -8,10 +8,9 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// restored closes the connections of the sessions that an OpRestore has ended, and ends the local
-// sessions that have not entered, because the znodes that their clients watched and read are
-// gone. A local session that is just entering lives on; its client reconnects. mu is held for
-// writing.
+// restored closes the connections of the sessions that an OpRestore has ended, and ends the local sessions that have
+// not entered, because the znodes that their clients watched and read are gone. A local session that is just entering
+// lives on; its client reconnects. mu is held for writing.
 func (r *Replica) restored(res *tree.Result) {
 	if res.Outcome != tree.Applied || res.Err != jute.OK {
 		return

@@ -43,8 +43,7 @@ func (l *latencies) reset() {
 	}
 }
 
-// observe records n requests with a latency of ms each. If two observers race, at most one of their
-// extremes is lost.
+// observe records n requests with a latency of ms each. If two observers race, at most one of their extremes is lost.
 func (l *latencies) observe(ms, n int64) {
 	l.count.Add(n)
 	if ms != 0 {

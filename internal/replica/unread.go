@@ -60,9 +60,8 @@ func (e *clientEvents) forget(n int) {
 	}
 }
 
-// dropUnread closes a connection whose client leaves too many notifications unread. The client's
-// session lives on: when the client returns, it gets the notifications that it has missed. c.mu
-// is held.
+// dropUnread closes a connection whose client leaves too many notifications unread. The client's session lives on: when
+// the client returns, it gets the notifications that it has missed. c.mu is held.
 func (o *outside) dropUnread(c *Client) {
 	o.meters.notificationsRefused.Inc()
 	c.cut("it does not read its notifications, of which all clients together left too many unread (memory.limit)")

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"encoding/binary"
 	"fmt"
 	"testing"
 	"time"
@@ -105,6 +106,51 @@ func TestWatchesRest(t *testing.T) {
 	}
 	if n := s.r.watches.table.SizeOf(first.id); n != 0 {
 		t.Errorf("%d of its watches are left", n)
+	}
+}
+
+// TestSetWatchesNeedRoom: the notifications that a setWatches brings come in steps of few bytes, and while room for
+// replies is short, a client is closed in place of one of a path of more than outputFreeBytes.
+func TestSetWatchesNeedRoom(t *testing.T) {
+	t.Parallel()
+	setting := func(n, size int) func([]byte) []byte {
+		var w jute.SetWatches
+		for i := range n {
+			w.Data = append(w.Data, fmt.Sprintf("/%0*d", size, i))
+		}
+		return func(b []byte) []byte { return w.Append(b, jute.OpSetWatches) }
+	}
+	for name, c := range map[string]struct {
+		n, size int
+		short   bool // room
+		closed  bool
+	}{
+		"many, with room": {100, 10_000, false, false}, "many, without": {100, 10_000, true, false},
+		"long, with room": {1, 100_000, false, false}, "long, without": {1, 100_000, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, cl := pipelined(t)
+			if s.rep.AccountMemory(0, unreadShare*2*outputFreeBytes); c.short {
+				s.rep.rooms.replies.Holder("another", nil).Note(outputFreeBytes + 1)
+			}
+			p := &pipeline{}
+			if _, err := s.receive(cl, p.request(nil, jute.OpSetWatches, setting(c.n, c.size))); err != nil {
+				t.Fatal(err)
+			}
+			frames := 0
+			for out, _ := cl.TakeOutput(nil); out != nil; out, _ = cl.TakeOutput(nil) {
+				if len(out) > outputFreeBytes+c.size+1000 {
+					t.Errorf("a step has %d bytes", len(out))
+				}
+				for ; len(out) > 0; frames++ {
+					out = out[4+binary.BigEndian.Uint32(out):]
+				}
+			}
+			if closed := cl.Ending() != ""; closed != c.closed || !closed && frames != c.n+1 {
+				t.Errorf("it ends: %q; %d replies and notifications, want %d", cl.Ending(), frames, c.n+1)
+			}
+		})
 	}
 }
 

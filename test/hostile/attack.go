@@ -86,6 +86,8 @@ var attacks = []attack{
 		run: attackUnreadLists, needs: needs{memory: littleMemory}},
 	{name: "unread-syncs", about: "syncs of a path of a megabyte on many connections, whose replies nobody reads",
 		run: attackUnreadSyncs, needs: needs{memory: littleMemory}},
+	{name: "unread-watches", about: "watches that are set again on a path of a megabyte, whose notifications nobody reads",
+		run: attackUnreadWatches, needs: needs{memory: littleMemory}},
 	{name: "unread-multis", about: "multis that create and delete a znode with a name of half a megabyte, unread as well",
 		run: attackUnreadMultis, large: true, needs: needs{memory: littleMemory}},
 	{name: "left-writes", about: "four megabytes of writes on many connections that leave at once and come back",

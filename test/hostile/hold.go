@@ -87,6 +87,16 @@ func attackUnreadMultis(f *field) error {
 	return nil
 }
 
+// attackUnreadWatches sets a watch again on a path of nearly a megabyte that doesn't exist, which the notification
+// repeats, several times on many connections, and reads nothing.
+func attackUnreadWatches(f *field) error {
+	attackUnread(f, func(c *conn, _ int) error {
+		w := jute.SetWatches{Data: []string{"/" + strings.Repeat("v", frameMax-1000)}}
+		return c.send(jute.OpSetWatches, w.Append(nil, jute.OpSetWatches))
+	})
+	return nil
+}
+
 // attackUnread sends a request several times on many connections, and reads nothing.
 func attackUnread(f *field, send func(c *conn, i int) error) {
 	f.connected(holders, 40_000, func(i int, c *conn) {
