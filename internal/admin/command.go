@@ -1,11 +1,14 @@
 package admin
 
 import (
+	"cmp"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"sync"
+	"time"
 
 	"github.com/zooid-project/zooid/internal/fourletter"
 	"github.com/zooid-project/zooid/internal/socket"
@@ -191,10 +194,15 @@ func (c *call) write(name string) {
 		http.Error(c.w, "the answer could not be encoded", http.StatusInternalServerError)
 		return
 	}
+	c.fields = nil // the caller may take its time
 	if len(body) <= fourletter.LongAnswerMin {
 		c.release()
+	} else {
+		timeout := cmp.Or(c.admin.opt.answerTimeout, answerTimeout)
+		http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(timeout)) // another caller may wait for the place
 	}
 	c.w.Header().Set("Content-Type", "application/json")
 	c.w.WriteHeader(c.status)
-	c.w.Write(append(body, '\n')) // an error means that the caller has gone
+	c.w.Write(body) // an error means that the caller has gone
+	io.WriteString(c.w, "\n")
 }
