@@ -142,3 +142,21 @@ func TestLeftoverOfAWord(t *testing.T) {
 		t.Error("the connection goes on")
 	}
 }
+
+// TestCacheSize: the newest part of the log in memory follows memory.limit, and is small where nobody lags.
+func TestCacheSize(t *testing.T) {
+	t.Parallel()
+	three := []Member{{}, {}, {}}
+	for _, c := range []struct {
+		members []Member
+		limit   int64
+		want    int
+	}{
+		{nil, 0, 1 << 20}, {three[:1], 1 << 30, 1 << 20}, {three, 0, 64 << 20}, {three, 1 << 30, 64 << 20},
+		{three, 256 << 20, 32 << 20}, {three, 1 << 20, 1 << 20},
+	} {
+		if got := cacheSize(Options{Members: c.members, MemoryLimit: c.limit}); got != c.want {
+			t.Errorf("%d servers with a limit of %d: %d bytes, want %d", len(c.members), c.limit, got, c.want)
+		}
+	}
+}

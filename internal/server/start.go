@@ -181,16 +181,19 @@ func (s *start) replicaOptions() replica.Options {
 	}
 }
 
-// cacheSize returns how many bytes of the log are kept in memory. They serve lagging followers, so
-// a standalone server needs next to none.
+// cacheSize returns how many bytes of the log are kept in memory. They serve lagging followers, so a standalone server
+// needs next to none. They are at most an eighth of memory.limit, since nothing makes them fewer.
 func cacheSize(opt Options) int {
-	if len(opt.Members) <= 1 {
+	switch {
+	case len(opt.Members) <= 1:
 		return cacheBytesAlone
+	case opt.MemoryLimit > 0:
+		return int(min(cacheBytesMax, max(opt.MemoryLimit/8, cacheBytesAlone)))
 	}
-	return 0 // the default
+	return cacheBytesMax
 }
 
-const cacheBytesAlone = 1 << 20
+const cacheBytesAlone, cacheBytesMax = 1 << 20, 64 << 20
 
 // howFounded returns the record of the founding that this server took part in, or nil.
 func howFounded(b quorum.Beginning, dir *storage.Dir) (*quorum.Founding, error) {
