@@ -3,13 +3,19 @@ package tree
 // Four functions change znodes: insertNode, removeNode, setData and setNodeACL. Each keeps the table, the lists, the
 // totals, the digest, open snapshots and the undo log up to date. No other function writes a node.
 
-// edit returns the znode in slot for changing. It first saves the present state, except the data, for open snapshots
-// and the undo log.
-func (z *znodes) edit(slot uint32) *node {
+// editLinks returns the znode in slot for changing its links. It first saves the present state, except the data, for open
+// snapshots. The undo log needs no links: they are undone with the insertion or removal that changed them.
+func (z *znodes) editLinks(slot uint32) *node {
 	for _, img := range z.images {
 		img.nodes.save(slot, z.encodeFixed)
 	}
-	n := z.at(slot)
+	return z.at(slot)
+}
+
+// edit returns the znode in slot for changing. It first saves the present state, except the data, for open snapshots
+// and the undo log.
+func (z *znodes) edit(slot uint32) *node {
+	n := z.editLinks(slot)
 	if z.undo.open {
 		z.saveNode(slot, n)
 	}
@@ -23,16 +29,20 @@ func (z *znodes) saveData(slot uint32) {
 	}
 }
 
-// edit is znodes.edit for sessions.
-func (ss *Sessions) edit(slot uint32) *session {
+// editLinks is znodes.editLinks for sessions.
+func (ss *Sessions) editLinks(slot uint32) *session {
 	for _, img := range ss.znodes.images {
 		img.sessions.save(slot, img.encodeSession)
 	}
-	s := ss.slots.at(slot)
+	return ss.slots.at(slot)
+}
+
+// edit is znodes.edit for sessions. It must not be called within a multi, which changes only the lists of ephemerals.
+func (ss *Sessions) edit(slot uint32) *session {
 	if ss.znodes.undo.open {
-		ss.znodes.undo.saveSession(slot, s)
+		panic("tree: invariant broken: a multi changes a session")
 	}
-	return s
+	return ss.editLinks(slot)
 }
 
 // A newNode describes a znode for insertNode.
@@ -74,24 +84,15 @@ func (t *Tree) insertNode(parent uint32, name string, c newNode) uint32 {
 	t.acls.retain(c.acl)
 	t.index(slot)
 	if t.undo.open {
-		t.undo.note(undoStep{kind: undoInsert, slot: slot})
+		t.undo.inserted(slot)
 	}
-
-	p := t.editExtra(t.edit(parent))
-	n.prev = p.last
-	if p.last != 0 {
-		t.edit(p.last).next = slot
-	} else {
-		p.first = slot
-	}
-	p.last = slot
-	p.children++
-	t.lists.forget(parent)
+	n.prev = t.editExtra(t.editLinks(parent)).last
+	t.link(slot)
 
 	pathLen := t.countBelow(n.parent, 1, n.size()) + 1 + len(name)
 	switch c.kind {
 	case ephemeral:
-		t.sessions.own(slot, pathLen)
+		t.sessions.append(slot, pathLen)
 	case container, ttl:
 		t.totals.reapable++
 	}
@@ -103,7 +104,7 @@ func (t *Tree) insertNode(parent uint32, name string, c newNode) uint32 {
 
 // removeNode removes a znode without children. It changes only the links and the number of children of the parent.
 func (t *Tree) removeNode(slot uint32) {
-	n := t.edit(slot)
+	n := t.editLinks(slot)
 	t.totals.nodes--
 	t.totals.digest -= t.nodeDigest(n)
 	pathLen := 1 + n.nameLen()
@@ -115,24 +116,12 @@ func (t *Tree) removeNode(slot uint32) {
 	t.totals.dataSize -= pathLen + n.size()
 	switch n.kind() {
 	case ephemeral:
-		t.sessions.disown(slot, pathLen)
+		t.sessions.remove(slot, pathLen)
 	case container, ttl:
 		t.totals.reapable--
 	}
 
-	p := t.editExtra(t.edit(n.parent))
-	if n.prev != 0 {
-		t.edit(n.prev).next = n.next
-	} else {
-		p.first = n.next
-	}
-	if n.next != 0 {
-		t.edit(n.next).prev = n.prev
-	} else {
-		p.last = n.prev
-	}
-	p.children--
-	t.lists.forget(n.parent)
+	t.unlink(slot)
 	t.lists.forget(slot)
 	t.unindex(slot)
 	if t.undo.open {
@@ -143,6 +132,43 @@ func (t *Tree) removeNode(slot uint32) {
 		return
 	}
 	t.freeNode(slot)
+}
+
+// link puts a znode into the list of its parent's children, between the siblings that the znode names.
+func (t *Tree) link(slot uint32) {
+	n := t.at(slot)
+	p := t.extras.at(t.editLinks(n.parent).extra)
+	if n.prev != 0 {
+		t.editLinks(n.prev).next = slot
+	} else {
+		p.first = slot
+	}
+	if n.next != 0 {
+		t.editLinks(n.next).prev = slot
+	} else {
+		p.last = slot
+	}
+	p.children++
+	t.lists.forget(n.parent)
+}
+
+// unlink takes a znode out of the list of its parent's children. The znode keeps the names of its siblings, so link
+// undoes unlink if all later changes of the list have been undone.
+func (t *Tree) unlink(slot uint32) {
+	n := t.at(slot)
+	p := t.extras.at(t.editLinks(n.parent).extra)
+	if n.prev != 0 {
+		t.editLinks(n.prev).next = n.next
+	} else {
+		p.first = n.next
+	}
+	if n.next != 0 {
+		t.editLinks(n.next).prev = n.prev
+	} else {
+		p.last = n.prev
+	}
+	p.children--
+	t.lists.forget(n.parent)
 }
 
 // countBelow adds to the number of descendants of the znode in slot and of each of its ancestors, and to the size of
@@ -183,14 +209,12 @@ func (z *znodes) setData(slot uint32, data []byte) {
 	}
 	was, block := n.payload(), n.block
 	now := n.nameLen() + len(data)
-	if z.undo.open {
-		z.undo.note(undoStep{kind: undoData, slot: slot, block: block, size: was})
+	if keep := z.undo.open && z.undo.keepData(slot, n); keep || !z.payloads.fits(block, was, now) {
 		n.block = z.payloads.get(now)
 		copy(z.payloads.bytes(n.block, now), z.payloads.bytes(block, was)[:n.nameLen()])
-	} else if !z.payloads.fits(block, was, now) {
-		n.block = z.payloads.get(now)
-		copy(z.payloads.bytes(n.block, now), z.payloads.bytes(block, was)[:n.nameLen()])
-		z.payloads.put(block, was)
+		if !keep {
+			z.payloads.put(block, was)
+		}
 	}
 	n.dataLen = dataLen(data)
 	copy(z.payloads.bytes(n.block, now)[n.nameLen():], data)

@@ -25,8 +25,7 @@ type session struct {
 
 // Sessions are the sessions of a tree, and the entrances of the local ones. Each session's list has exactly the
 // ephemeral znodes that name it as their owner. Each change of a session updates the digest, and first saves the old
-// state for open snapshots and the undo log. Sessions know nothing of zxids and of clients' rights. Exported methods
-// only read.
+// state for open snapshots. Sessions know nothing of zxids and of clients' rights. Exported methods only read.
 type Sessions struct {
 	znodes *znodes // of the same tree
 
@@ -235,45 +234,60 @@ func (ss *Sessions) end(slot uint32) {
 	ss.slots.put(slot)
 }
 
-// own appends an ephemeral znode to its session's list.
-func (ss *Sessions) own(slot uint32, pathLen int) {
-	n := ss.znodes.editExtra(ss.znodes.at(slot))
-	at, ok := ss.index[n.owner]
+// append appends an ephemeral znode to its session's list.
+func (ss *Sessions) append(slot uint32, pathLen int) {
+	k := ss.znodes.editExtra(ss.znodes.at(slot))
+	at, ok := ss.index[k.owner]
 	if !ok {
 		panic("tree: invariant broken: an ephemeral znode's session doesn't exist")
 	}
-	s := ss.edit(at)
-	n.first, n.last = s.last, 0
-	if s.last != 0 {
-		ss.znodes.editExtra(ss.znodes.edit(s.last)).last = slot
+	k.first, k.last = ss.slots.at(at).last, 0
+	ss.link(slot, pathLen).changes++
+}
+
+// remove removes an ephemeral znode from its session's list.
+func (ss *Sessions) remove(slot uint32, pathLen int) { ss.unlink(slot, pathLen).changes++ }
+
+// link is Tree.link for the list of an ephemeral znode's session, which it returns.
+func (ss *Sessions) link(slot uint32, pathLen int) *session {
+	k := ss.znodes.extras.at(ss.znodes.at(slot).extra)
+	s := ss.editLinks(ss.index[k.owner])
+	if k.first != 0 {
+		ss.znodes.extras.at(ss.znodes.editLinks(k.first).extra).last = slot
 	} else {
 		s.first = slot
 	}
-	s.last = slot
-	s.ephemerals++
-	s.pathBytes += int64(pathLen)
-	ss.znodes.totals.ephPaths += pathLen
-	s.changes++
-	ss.znodes.totals.ephemerals++
+	if k.last != 0 {
+		ss.znodes.extras.at(ss.znodes.editLinks(k.last).extra).first = slot
+	} else {
+		s.last = slot
+	}
+	s.count(1, pathLen, &ss.znodes.totals)
+	return s
 }
 
-// disown removes an ephemeral znode from its session's list.
-func (ss *Sessions) disown(slot uint32, pathLen int) {
-	n := ss.znodes.extraOf(ss.znodes.at(slot))
-	s := ss.edit(ss.index[n.owner])
-	if n.first != 0 {
-		ss.znodes.editExtra(ss.znodes.edit(n.first)).last = n.last
+// unlink is Tree.unlink for the list of an ephemeral znode's session, which it returns.
+func (ss *Sessions) unlink(slot uint32, pathLen int) *session {
+	k := ss.znodes.extras.at(ss.znodes.at(slot).extra)
+	s := ss.editLinks(ss.index[k.owner])
+	if k.first != 0 {
+		ss.znodes.extras.at(ss.znodes.editLinks(k.first).extra).last = k.last
 	} else {
-		s.first = n.last
+		s.first = k.last
 	}
-	if n.last != 0 {
-		ss.znodes.editExtra(ss.znodes.edit(n.last)).first = n.first
+	if k.last != 0 {
+		ss.znodes.extras.at(ss.znodes.editLinks(k.last).extra).first = k.first
 	} else {
-		s.last = n.first
+		s.last = k.first
 	}
-	s.ephemerals--
-	s.pathBytes -= int64(pathLen)
-	ss.znodes.totals.ephPaths -= pathLen
-	s.changes++
-	ss.znodes.totals.ephemerals--
+	s.count(-1, -pathLen, &ss.znodes.totals)
+	return s
+}
+
+// count adds ephemeral znodes, whose paths have pathBytes bytes, to those of the session and to the totals.
+func (s *session) count(ephemerals, pathBytes int, all *totals) {
+	s.ephemerals += uint32(ephemerals)
+	s.pathBytes += int64(pathBytes)
+	all.ephemerals += ephemerals
+	all.ephPaths += pathBytes
 }

@@ -5,36 +5,38 @@ import "github.com/zooid-project/zooid/internal/policy"
 // The undoLog makes a multi all-or-nothing: its operations change the tree as they go, and each change records how to
 // undo it. Memory that an operation frees is only freed when the multi succeeds.
 //
-// A multi may have 40,000 operations of several steps each, so steps are small. The values that some of them save are
-// on separate stacks: undoing the steps in reverse takes the values from the ends of these stacks.
+// A multi may have 60,000 operations, so steps are small and few. Insertions and removals save nothing, because the
+// znode itself says where it is. Other changes save a znode before the first of them: restoring that state undoes the
+// later ones too. The values that some steps save are on separate stacks: undoing the steps in reverse takes the values
+// from the ends of these stacks.
 type undoLog struct {
 	open   bool
 	steps  stack[undoStep]
 	totals totals
 	policy *policy.Policy
 
-	nodes    stack[savedNode]
-	sessions stack[session]
-	paths    []string
+	nodes stack[savedNode]
+	paths []string
+
+	saved, replaced seen // znodes that are saved, and those whose data are kept
 }
 
 type undoKind uint8
 
 const (
-	undoNode    undoKind = iota // the znode in slot was the last one of nodes
-	undoSession                 // the session in slot was the last one of sessions
-	undoInsert                  // slot was handed out and added to the table
-	undoRemove                  // slot was removed from the table
-	undoData                    // the data was in block, of size bytes
-	undoQuota                   // the last one of paths was registered, or not
+	undoNode   undoKind = iota // the znode in slot was the last one of nodes
+	undoInsert                 // slot was handed out and added to the table
+	undoRemove                 // slot was removed from the table
+	undoData                   // the data were in block, with the length dataLen
+	undoQuota                  // the last one of paths was registered, or not
 )
 
 type undoStep struct {
-	kind  undoKind
-	on    bool
-	slot  uint32
-	block uint32
-	size  int
+	kind    undoKind
+	on      bool
+	slot    uint32
+	block   uint32
+	dataLen int32
 }
 
 type savedNode struct {
@@ -45,10 +47,10 @@ type savedNode struct {
 // note adds a step.
 func (u *undoLog) note(s undoStep) { *u.steps.push() = s }
 
-// saveNode records the znode in slot, unless the last step already has.
+// saveNode records the znode in slot, unless it is known to be recorded.
 func (z *znodes) saveNode(slot uint32, n *node) {
 	u := &z.undo
-	if last := u.steps.last(); last != nil && last.kind == undoNode && last.slot == slot {
+	if u.saved.again(slot) {
 		return
 	}
 	u.note(undoStep{kind: undoNode, slot: slot})
@@ -58,10 +60,34 @@ func (z *znodes) saveNode(slot uint32, n *node) {
 	}
 }
 
-// saveSession records the session in slot.
-func (u *undoLog) saveSession(slot uint32, s *session) {
-	u.note(undoStep{kind: undoSession, slot: slot})
-	*u.sessions.push() = *s
+// inserted records that the znode in slot is new. What it was before later changes doesn't matter.
+func (u *undoLog) inserted(slot uint32) {
+	u.note(undoStep{kind: undoInsert, slot: slot})
+	u.saved.again(slot)
+	u.replaced.again(slot)
+}
+
+// keepData records the data of the znode in slot, whose block must be kept, unless older ones are known to be recorded:
+// then it returns false.
+func (u *undoLog) keepData(slot uint32, n *node) bool {
+	if u.replaced.again(slot) {
+		return false
+	}
+	u.note(undoStep{kind: undoData, slot: slot, block: n.block, dataLen: n.dataLen})
+	return true
+}
+
+// seen remembers some of the slots that it was asked about. Forgetting one only costs the memory to save it again.
+type seen [32]uint32
+
+// again reports whether it remembers that it was asked about slot.
+func (s *seen) again(slot uint32) bool {
+	at := &s[slot%uint32(len(s))]
+	if *at == slot {
+		return true
+	}
+	*at = slot
+	return false
 }
 
 // A stack is a list that grows without moving its elements.
@@ -144,7 +170,8 @@ func (t *Tree) commit() {
 		case undoRemove:
 			t.freeNode(s.slot)
 		case undoData:
-			t.payloads.put(s.block, s.size)
+			n := node{nameKind: t.at(s.slot).nameKind, dataLen: s.dataLen}
+			t.payloads.put(s.block, n.payload())
 		}
 	})
 	t.endUndo()
@@ -165,20 +192,31 @@ func (t *Tree) rollback() {
 			} else if n.extra != 0 {
 				t.extras.put(n.extra)
 			}
-			*n = was.node // its cached list was dropped when it changed
-		case undoSession:
-			*t.sessions.slots.at(s.slot) = *u.sessions.pop()
+			was.node.block, was.node.dataLen = n.block, n.dataLen // likewise
+			*n = was.node                                         // its cached list was dropped when it changed
 		case undoInsert:
-			t.countBelow(t.at(s.slot).parent, -1, -t.at(s.slot).size())
+			n := t.at(s.slot)
+			t.unlink(s.slot)
+			pathLen := t.countBelow(n.parent, -1, -n.size()) + 1 + n.nameLen()
+			if n.kind() == ephemeral {
+				t.sessions.unlink(s.slot, pathLen).changes--
+			}
 			t.unindex(s.slot)
 			t.freeNode(s.slot)
 		case undoRemove:
+			n := t.at(s.slot)
+			t.link(s.slot)
+			pathLen := t.countBelow(n.parent, 1, n.size()) + 1 + n.nameLen()
+			if n.kind() == ephemeral {
+				t.sessions.link(s.slot, pathLen).changes--
+			}
 			t.index(s.slot)
-			t.countBelow(t.at(s.slot).parent, 1, t.at(s.slot).size())
 		case undoData:
 			n := t.at(s.slot)
-			t.countBelow(n.parent, 0, s.size-n.payload())
 			t.payloads.put(n.block, n.payload())
+			t.countBelow(n.parent, 0, -n.size())
+			n.block, n.dataLen = s.block, s.dataLen
+			t.countBelow(n.parent, 0, n.size())
 		case undoQuota:
 			path := u.paths[len(u.paths)-1]
 			u.paths = u.paths[:len(u.paths)-1]
@@ -196,6 +234,6 @@ func (t *Tree) endUndo() {
 	u := &t.undo
 	u.steps.reset()
 	u.nodes.reset()
-	u.sessions.reset()
+	u.saved, u.replaced = seen{}, seen{}
 	u.open, u.policy, u.paths, t.near = false, nil, nil, nearby{}
 }
