@@ -109,6 +109,16 @@ func (l *Log) Counts() (written, lost, leftOut int64) {
 	return l.written, l.lost, l.failures.leftOut
 }
 
+// Memory returns the bytes of memory of the lines that wait, 0 if l is nil.
+func (l *Log) Memory() int64 {
+	if l == nil {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return int64(cap(l.waiting) + cap(l.spare))
+}
+
 // Close writes the waiting lines and ends the log.
 func (l *Log) Close() error {
 	l.mu.Lock()

@@ -46,6 +46,17 @@ type Throttle struct {
 	failed map[string]*failures
 	order  []string // the keys of failed, oldest first; a ring once it is full
 	next   int      // index of the oldest key in the ring
+	bytes  int64    // that all of it takes, roughly
+}
+
+// failuresBytes is roughly what failures take in addition to their key and passwords.
+const failuresBytes = 128
+
+// Memory returns roughly the bytes of memory that the Throttle uses.
+func (t *Throttle) Memory() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.bytes
 }
 
 // failures are the failed logins of one guesser as one user, or as all users of a scheme.
@@ -108,7 +119,9 @@ func (t *Throttle) Succeeded(g *Guess, now int64) {
 	if len(f.known) >= passwordsMax {
 		f.known = slices.Delete(f.known, 0, 1)
 	}
+	t.bytes -= f.memory()
 	f.known = append(f.known, g.password)
+	t.bytes += f.memory()
 	t.fail(g, now)
 }
 
@@ -134,14 +147,19 @@ func (t *Throttle) of(key string) *failures {
 	case len(t.order) < throttledMax:
 		t.order = append(t.order, key)
 	default:
+		t.bytes -= int64(len(t.order[t.next])) + t.failed[t.order[t.next]].memory()
 		delete(t.failed, t.order[t.next])
 		t.order[t.next] = key
 		t.next = (t.next + 1) % throttledMax
 	}
 	f = &failures{}
 	t.failed[key] = f
+	t.bytes += int64(len(key)) + f.memory()
 	return f
 }
+
+// memory returns roughly the bytes that f takes without its key.
+func (f *failures) memory() int64 { return failuresBytes + 8*int64(cap(f.known)) }
 
 // guesser returns the name under which a client's guesses count: an identity that a login, an issuer or a provider has
 // confirmed on the same connection, or else the address.

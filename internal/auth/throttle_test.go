@@ -82,6 +82,18 @@ func TestThrottledMax(t *testing.T) {
 		!throttle.Allows(name(99), 1) {
 		t.Error("it isn't the oldest that are forgotten")
 	}
+	for n := range 200 { // some whose passwords are remembered, and who are forgotten again
+		for password := range uint64(passwordsMax + 5) {
+			throttle.Succeeded(&Guess{who: "here", scheme: digest, user: fmt.Sprint(n), password: password + 1}, 1)
+		}
+	}
+	var bytes int64
+	for key, f := range throttle.failed {
+		bytes += int64(len(key)) + failuresBytes + 8*int64(cap(f.known))
+	}
+	if n := throttle.Memory(); n != bytes || n < 200*passwordsMax*8 {
+		t.Errorf("the memory of %d records is %d, want %d", len(throttle.failed), n, bytes)
+	}
 }
 
 func sasled(address string) *Guess {

@@ -6,6 +6,7 @@ package memory
 type Use struct {
 	Tree, Sessions, Watches, Identities int64
 	Input, Output, Unanswered, Peers    int64
+	Records                             int64 // of failed logins, statistics of namespaces, and audit lines
 
 	Costliest string // the client address whose connections take most; "" if there is none
 	Full      bool   // the tree has run out of addresses
@@ -13,7 +14,7 @@ type Use struct {
 
 // Total returns the sum of all parts.
 func (u *Use) Total() int64 {
-	return u.Tree + u.Sessions + u.Watches + u.Identities + u.Input + u.Output + u.Unanswered + u.Peers
+	return u.Tree + u.Sessions + u.Watches + u.Identities + u.Input + u.Output + u.Unanswered + u.Peers + u.Records
 }
 
 // A Figure is one line of the account as a metric.
@@ -34,6 +35,7 @@ func Figures() []Figure {
 		{"memory_output", func(u *Use) int64 { return u.Output }},
 		{"memory_unanswered", func(u *Use) int64 { return u.Unanswered }},
 		{"memory_peers", func(u *Use) int64 { return u.Peers }},
+		{"memory_records", func(u *Use) int64 { return u.Records }},
 	}
 }
 

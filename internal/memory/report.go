@@ -8,6 +8,7 @@ func Report(log *slog.Logger, step Step, u *Use, ceiling int64) {
 		"bytes", u.Total(), "limit", ceiling, "tree", u.Tree, "sessions", u.Sessions, "watches", u.Watches,
 		"identities", u.Identities,
 		"input", u.Input, "output", u.Output, "unanswered", u.Unanswered, "peers", u.Peers,
+		"records", u.Records,
 	}
 	const do = "delete znodes, close clients, or raise memory.limit"
 	switch {

@@ -75,6 +75,7 @@ var helpTexts = map[string]string{
 	"memory_limit":                       "Bytes that this server may use (memory.limit).",
 	"memory_output":                      "Bytes of memory.limit that answers take which clients haven't read.",
 	"memory_peers":                       "Bytes of memory.limit that connections to other servers take.",
+	"memory_records":                     "Bytes of memory.limit that records of failed logins, of namespaces and of the audit take.",
 	"memory_refused":                     "Requests and sessions refused because memory was short.",
 	"memory_sessions":                    "Bytes of memory.limit that sessions take.",
 	"memory_tree":                        "Bytes of memory.limit that znodes take.",

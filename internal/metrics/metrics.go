@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 )
 
 // Registry holds metrics in the order they were registered. Register all of them before sharing the Registry; after
@@ -144,6 +145,13 @@ type keyed[M shape] struct {
 
 	mu   sync.Mutex // guards adding keys
 	size int
+}
+
+// Memory returns roughly the bytes of memory that the summaries take.
+func (s *SummarySet) Memory() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int64(s.size) * int64(unsafe.Sizeof(Summary{})+KeyBytesMax)
 }
 
 // With returns the metric of a key, creating it on first use. It takes no lock if the key exists. Callers on a hot

@@ -175,6 +175,13 @@ func TestSetsAreBounded(t *testing.T) {
 	if got := set.With("yet another").Value(); got != 50 {
 		t.Errorf("%d counted under the last key, want 50", got)
 	}
+	sums := r.SummarySet("sums", Basic)
+	for i := range setKeysMax + 50 {
+		sums.With(fmt.Sprint(i))
+	}
+	if n := sums.Memory(); n < setKeysMax<<11 || n > setKeysMax<<13 {
+		t.Errorf("%d summaries take %d bytes", setKeysMax, n)
+	}
 }
 
 // TestLongKeysAreBounded: a client that names znodes of a megabyte doesn't have their names kept.

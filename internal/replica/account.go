@@ -81,10 +81,10 @@ func (o *outside) closeForMemory(c *Client, what string, bytes int64) {
 }
 
 // AccountMemory adds up the account, puts the step in force that the limit calls for, and returns
-// both. peers is the memory that the connections to peers use.
-func (r *Replica) AccountMemory(peers, limit int64) (memory.Use, memory.Step) {
+// both. peers is the memory that the connections to peers use, and lines that of audit lines.
+func (r *Replica) AccountMemory(peers, lines, limit int64) (memory.Use, memory.Step) {
 	u := r.memoryUse()
-	u.Peers = peers
+	u.Peers, u.Records = peers, u.Records+lines
 	m := &r.memory
 	r.unread.limit.Store(limit)
 	m.limit.Store(max(limit, 0))
@@ -145,6 +145,7 @@ func (r *Replica) memoryUse() memory.Use {
 	}
 	u.Unanswered += r.proposals.Memory()
 	u.Output += r.large.Rest()
+	u.Records = r.logins.throttle.Memory() + r.meters.readsIn.Memory() + r.meters.writesIn.Memory()
 	return u
 }
 

@@ -105,8 +105,13 @@ func TestAccountIsPutInForce(t *testing.T) {
 	c := s.unconnected("127.0.0.2")
 	s.r.watches.table.Add(c.id, "/"+strings.Repeat("w", 5000), watch.Data)
 	const limit = 1 << 30
-	u, _ := s.r.AccountMemory(1<<20, limit)
-	if u.Watches < 5000 || u.Peers != 1<<20 {
+	for n := range 100 {
+		guess := auth.SASLGuess(nil, jute.ID{Scheme: "ip", ID: fmt.Sprintf("10.0.0.%d", n)})
+		s.r.logins.throttle.Failed(&guess, 1)
+		s.r.meters.readsIn.With(fmt.Sprint(n)).Observe(1)
+	}
+	u, _ := s.r.AccountMemory(1<<20, 1<<21, limit)
+	if least := int64(1<<21 + 100*(100+2000)); u.Watches < 5000 || u.Peers != 1<<20 || u.Records < least {
 		t.Fatalf("the account: %+v", u)
 	}
 	if last := s.r.memory.last(); last != u {
@@ -249,7 +254,7 @@ func TestLargeEchoes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, cl := pipelined(t)
-			s.rep.AccountMemory(0, unreadShare*2*outputFreeBytes)
+			s.rep.AccountMemory(0, 0, unreadShare*2*outputFreeBytes)
 			other := s.rep.rooms.replies.Holder("another", nil)
 			other.Note(outputFreeBytes + 1)
 			p := &pipeline{}
@@ -286,7 +291,7 @@ func TestUnansweredFollowMemory(t *testing.T) {
 		{unreadShare << 20, 1<<20 - 2000, smallRequestMax, false},
 		{unreadShare << 20, 0, 5 << 20, false}, {unreadShare << 20, 1<<19 + 1, 5 << 20, true},
 	} {
-		s.r.AccountMemory(0, at.limit)
+		s.r.AccountMemory(0, 0, at.limit)
 		u.add(1, at.waits)
 		if held := u.manyBytes(at.size); held != at.held {
 			t.Errorf("limit %d: %d bytes beside %d wait: %t", at.limit, at.size, at.waits, held)
@@ -392,8 +397,8 @@ func TestCostliestReadersAreClosed(t *testing.T) {
 		s := newStage(t, Options{})
 		much, little := s.session(), s.session()
 		much.out.frames, little.out.frames = make([]byte, 1<<20), make([]byte, 1<<10)
-		use, _ := s.r.AccountMemory(0, 1<<40)
-		_, step := s.r.AccountMemory(0, use.Total()*100/percent)
+		use, _ := s.r.AccountMemory(0, 0, 1<<40)
+		_, step := s.r.AccountMemory(0, 0, use.Total()*100/percent)
 		if closed := much.Ending() != ""; step != want || closed != (want != memory.RefuseNone) || little.Ending() != "" {
 			t.Errorf("at %d %% of the limit: step %d; the connections end: %q, %q", percent, step, much.Ending(), little.Ending())
 		}

@@ -26,7 +26,7 @@ func TestTreeIsFull(t *testing.T) {
 	path := func(i int) string { return fmt.Sprintf("/full-%04d", i) }
 	made := 0
 	for ; ; made++ {
-		_, step := s.rep.AccountMemory(0, 0)
+		_, step := s.rep.AccountMemory(0, 0, 0)
 		code := s.call(cl, encoder, jute.OpCreate, creating(path(made), make([]byte, 10_000), 0))[0]
 		if code == jute.ErrThrottledOp && step == memory.RefuseGrowth {
 			break
@@ -51,7 +51,7 @@ func TestTreeIsFull(t *testing.T) {
 	}
 	for s.rep.Compact() {
 	}
-	if _, step := s.rep.AccountMemory(0, 0); step != memory.RefuseNone {
+	if _, step := s.rep.AccountMemory(0, 0, 0); step != memory.RefuseNone {
 		t.Fatalf("half of the tree was deleted, and step %d is in force", step)
 	}
 	if code := s.call(cl, encoder, jute.OpCreate, creating("/again", make([]byte, 10_000), 0))[0]; code != jute.OK {

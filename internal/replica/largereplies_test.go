@@ -36,10 +36,10 @@ func TestLargeRepliesLeaveNoGarbage(t *testing.T) {
 	if n := (after.TotalAlloc - before.TotalAlloc) / rounds; n > size/10 {
 		t.Errorf("a reply of %d bytes takes %d bytes of new memory", size, n)
 	}
-	if u, _ := s.rep.AccountMemory(0, 0); u.Output < size {
+	if u, _ := s.rep.AccountMemory(0, 0, 0); u.Output < size {
 		t.Errorf("the account has %d bytes of output, of at least %d that are kept", u.Output, size)
 	}
-	if u, _ := s.rep.AccountMemory(0, 0); u.Output >= size {
+	if u, _ := s.rep.AccountMemory(0, 0, 0); u.Output >= size {
 		t.Errorf("%d bytes of output are kept though nobody wants them", u.Output)
 	}
 }

@@ -218,11 +218,11 @@ func TestLateFrames(t *testing.T) {
 		if heard := c.lastHeard.Load() == now/1e6; heard == at.closed {
 			t.Errorf("%+v: a part of the frame is a sign of life: %t", at, heard)
 		}
-		s.r.AccountMemory(0, 0)
+		s.r.AccountMemory(0, 0, 0)
 		if c.Ending() != "" {
 			t.Errorf("%+v: closed at the first look", at)
 		}
-		s.r.AccountMemory(0, 0)
+		s.r.AccountMemory(0, 0, 0)
 		if closed := c.Ending() != ""; closed != at.closed {
 			t.Errorf("%+v: closed %t, %q", at, closed, c.Ending())
 		}

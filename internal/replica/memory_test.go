@@ -54,7 +54,7 @@ func TestUnansweredIsAccountedFor(t *testing.T) {
 	}
 	last := all[len(all)-1]
 	last.TakeOutput(nil) // its connect reply
-	before, _ := s.r.AccountMemory(0, 1<<40)
+	before, _ := s.r.AccountMemory(0, 0, 1<<40)
 	raw := pipeline{}
 	for _, c := range all[:len(all)-1] {
 		for range 3 {
@@ -63,17 +63,17 @@ func TestUnansweredIsAccountedFor(t *testing.T) {
 			}
 		}
 	}
-	use, _ := s.r.AccountMemory(0, 1<<40)
+	use, _ := s.r.AccountMemory(0, 0, 1<<40)
 	if n := use.Unanswered - before.Unanswered; n < 9*900_000 {
 		t.Fatalf("9 requests of 900 KB without an answer are %d bytes in the account", n)
 	}
 	for len(s.forward()) > 0 { // they leave the proposals, and are kept until they are answered
 	}
-	use, _ = s.r.AccountMemory(0, 1<<40)
+	use, _ = s.r.AccountMemory(0, 0, 1<<40)
 	if n := use.Unanswered - before.Unanswered; n < 9*900_000 {
 		t.Fatalf("9 requests of 900 KB that were forwarded are %d bytes in the account", n)
 	}
-	if _, step := s.r.AccountMemory(0, use.Total()); step < memory.RefuseGrowth {
+	if _, step := s.r.AccountMemory(0, 0, use.Total()); step < memory.RefuseGrowth {
 		t.Fatalf("step %d at the limit", step)
 	}
 	if _, err := s.receive(last, raw.request(nil, jute.OpCreate, creating("/no", nil, 0))); err != nil {
@@ -186,13 +186,13 @@ func TestCostliestIsClosed(t *testing.T) {
 			all = append(all, c)
 		}
 		const limit = 64 << 20
-		s.r.AccountMemory(0, limit)
+		s.r.AccountMemory(0, 0, limit)
 		for i, c := range all {
 			if c.Ending() != "" {
 				t.Errorf("%s: connection %d is closed while there is memory: %s", what, i, c.Ending())
 			}
 		}
-		s.r.AccountMemory(limit/100*70, limit)
+		s.r.AccountMemory(limit/100*70, 0, limit)
 		for i, c := range all {
 			if closed := c.Ending() != ""; closed != (i >= 2) {
 				t.Errorf("%s: connection %d is closed: %t", what, i, closed)

@@ -276,7 +276,7 @@ var quorumCommands = map[string]func(*theatre, line){
 	},
 	"report":  func(s *theatre, _ line) { s.printf("report %x\n", s.r.Report()) },
 	"reset":   func(s *theatre, _ line) { s.r.ResetStats(); s.r.ResetConnections() },
-	"account": func(s *theatre, l line) { s.r.AccountMemory(0, s.int(l.word(0))) },
+	"account": func(s *theatre, l line) { s.r.AccountMemory(0, 0, s.int(l.word(0))) },
 	"space": func(s *theatre, l line) {
 		state := storage.SpaceState{Waits: l.has("waits"), LogRoom: s.number(l, "room", 1<<40)}
 		if l.has("refuse") {

@@ -117,7 +117,7 @@ func TestUnreadNotificationsAreBounded(t *testing.T) {
 	raw := &pipeline{}
 	const memoryLimit, name = 64 << 20, 100_000
 	most := int64(memoryLimit / unreadShare)
-	s.rep.AccountMemory(0, memoryLimit)
+	s.rep.AccountMemory(0, 0, memoryLimit)
 	reader := s.watcher("/turn")
 	var silent []*Client
 	aborted := map[*Client]bool{}
@@ -157,7 +157,7 @@ func TestUnreadNotificationsAreBounded(t *testing.T) {
 		s.call(c, raw, jute.OpSetData, setting(long, []byte("x")))
 		s.events(reader)
 	}
-	s.rep.AccountMemory(0, memoryLimit)
+	s.rep.AccountMemory(0, 0, memoryLimit)
 	if n := s.rep.unread.bytes.Load(); n > most {
 		t.Errorf("%d bytes are unread after a look at the account; %d may be", n, most)
 	}

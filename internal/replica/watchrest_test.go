@@ -131,7 +131,7 @@ func TestSetWatchesNeedRoom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, cl := pipelined(t)
-			if s.rep.AccountMemory(0, unreadShare*2*outputFreeBytes); c.short {
+			if s.rep.AccountMemory(0, 0, unreadShare*2*outputFreeBytes); c.short {
 				s.rep.rooms.replies.Holder("another", nil).Note(outputFreeBytes + 1)
 			}
 			p := &pipeline{}
@@ -219,7 +219,7 @@ func TestSetWatchesIsLimited(t *testing.T) {
 		closed  bool
 	}{{80, 50 * setWatchesStep, false}, {96, setWatchesStep / 2, false}, {96, 50 * setWatchesStep, true},
 		{101, 3 * setWatchesStep, true}} {
-		s.rep.AccountMemory(0, 64<<20)
+		s.rep.AccountMemory(0, 0, 64<<20)
 		s.rep.memory.rest.Store(64 << 20 / 100 * at.percent)
 		c, replies := set(s, at.watches)
 		if closed := c.Ending() != ""; closed != at.closed || closed != (replies == 0) {
@@ -274,8 +274,8 @@ func TestWatchesBetweenTwoAccounts(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{})
 	c := s.session()
-	use, _ := s.r.AccountMemory(0, 1<<40)
-	if _, step := s.r.AccountMemory(0, use.Total()*100/84); step != memory.RefuseNone {
+	use, _ := s.r.AccountMemory(0, 0, 1<<40)
+	if _, step := s.r.AccountMemory(0, 0, use.Total()*100/84); step != memory.RefuseNone {
 		t.Fatalf("step %d before a watch is set", step)
 	}
 	const watches = 10_000

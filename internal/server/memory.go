@@ -66,5 +66,9 @@ func (m memoryAccount) compact() (more bool) {
 
 // look updates the account and returns the step that the limit calls for.
 func (m memoryAccount) look() (memory.Use, memory.Step) {
-	return m.replica.AccountMemory(m.peer.Buffered(), m.opt.MemoryLimit)
+	var lines int64
+	if m.opt.Audit != nil {
+		lines = m.opt.Audit.Log.Memory()
+	}
+	return m.replica.AccountMemory(m.peer.Buffered(), lines, m.opt.MemoryLimit)
 }

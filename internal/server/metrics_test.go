@@ -35,7 +35,7 @@ var ownMetrics = []string{
 	"memory_input",
 	"memory_limit",
 	"memory_output",
-	"memory_peers",
+	"memory_peers", "memory_records",
 	"memory_refused",
 	"memory_sessions",
 	"memory_tree",
