@@ -105,31 +105,40 @@ func attackAll(t *testing.T, all *tally, servers int, seed uint64, budget time.D
 			groups = append(groups, a.needs)
 		}
 	}
-	for _, g := range groups {
-		j := newJudge(t, servers, g, seed)
-		for _, a := range chosen {
-			if g != a.needs {
-				continue
-			}
-			each := budget/time.Duration(len(chosen)) - lonely()
-			if *long {
-				each -= besideTime
-			}
-			if !j.try(a, max(each, time.Second)) {
-				j.report()
-				t.FailNow()
-			}
+	for i, g := range groups {
+		gone := false
+		t.Run(fmt.Sprint(i), func(t *testing.T) { // its servers end with it
+			gone = !attackGroup(t, all, newJudge(t, servers, g, seed), g, chosen, budget/time.Duration(len(chosen)))
+		})
+		if gone {
+			t.FailNow()
 		}
-		j.report()
-		if g.inside {
-			continue
-		}
-		all.add(j)
-		if n, example := j.run.Disturbed(); n > 0 {
-			t.Errorf("%d connections of honest clients ended, such as %s; none was to", n, example)
-		}
-		j.run.Verdict()
 	}
+}
+
+// attackGroup tries those attacks that need servers like those of j, and checks the history of all. It returns false
+// at the first attack that does what none may do.
+func attackGroup(t *testing.T, all *tally, j *judge, g needs, chosen []*attack, each time.Duration) bool {
+	each -= lonely()
+	if *long {
+		each -= besideTime
+	}
+	for _, a := range chosen {
+		if g == a.needs && !j.try(a, max(each, time.Second)) {
+			j.report()
+			return false
+		}
+	}
+	j.report()
+	if g.inside {
+		return true
+	}
+	all.add(j)
+	if n, example := j.run.Disturbed(); n > 0 {
+		t.Errorf("%d connections of honest clients ended, such as %s; none was to", n, example)
+	}
+	j.run.Verdict()
+	return true
 }
 
 // chosenAttacks are those to run on so many servers.
