@@ -3,8 +3,8 @@ package tree
 // Four functions change znodes: insertNode, removeNode, setData and setNodeACL. Each keeps the table, the lists, the
 // totals, the digest, open snapshots and the undo log up to date. No other function writes a node.
 
-// editLinks returns the znode in slot for changing its links. It first saves the present state, except the data, for open
-// snapshots. The undo log needs no links: they are undone with the insertion or removal that changed them.
+// editLinks returns the znode in slot for changing its links. It first saves the present state, except the data, for
+// open snapshots. The undo log needs no links: they are undone with the insertion or removal that changed them.
 func (z *znodes) editLinks(slot uint32) *node {
 	for _, img := range z.images {
 		img.nodes.save(slot, z.encodeFixed)
@@ -135,39 +135,31 @@ func (t *Tree) removeNode(slot uint32) {
 }
 
 // link puts a znode into the list of its parent's children, between the siblings that the znode names.
-func (t *Tree) link(slot uint32) {
-	n := t.at(slot)
-	p := t.extras.at(t.editLinks(n.parent).extra)
-	if n.prev != 0 {
-		t.editLinks(n.prev).next = slot
-	} else {
-		p.first = slot
-	}
-	if n.next != 0 {
-		t.editLinks(n.next).prev = slot
-	} else {
-		p.last = slot
-	}
-	p.children++
-	t.lists.forget(n.parent)
-}
+func (t *Tree) link(slot uint32) { t.relink(slot, slot, slot, 1) }
 
 // unlink takes a znode out of the list of its parent's children. The znode keeps the names of its siblings, so link
 // undoes unlink if all later changes of the list have been undone.
 func (t *Tree) unlink(slot uint32) {
 	n := t.at(slot)
+	t.relink(slot, n.next, n.prev, ^uint32(0))
+}
+
+// relink makes next what follows the sibling before a znode, and prev what precedes the one after it, and adds to the
+// number of its parent's children.
+func (t *Tree) relink(slot, next, prev, children uint32) {
+	n := t.at(slot)
 	p := t.extras.at(t.editLinks(n.parent).extra)
 	if n.prev != 0 {
-		t.editLinks(n.prev).next = n.next
+		t.editLinks(n.prev).next = next
 	} else {
-		p.first = n.next
+		p.first = next
 	}
 	if n.next != 0 {
-		t.editLinks(n.next).prev = n.prev
+		t.editLinks(n.next).prev = prev
 	} else {
-		p.last = n.prev
+		p.last = prev
 	}
-	p.children--
+	p.children += children
 	t.lists.forget(n.parent)
 }
 

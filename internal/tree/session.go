@@ -249,45 +249,33 @@ func (ss *Sessions) append(slot uint32, pathLen int) {
 func (ss *Sessions) remove(slot uint32, pathLen int) { ss.unlink(slot, pathLen).changes++ }
 
 // link is Tree.link for the list of an ephemeral znode's session, which it returns.
-func (ss *Sessions) link(slot uint32, pathLen int) *session {
-	k := ss.znodes.extras.at(ss.znodes.at(slot).extra)
-	s := ss.editLinks(ss.index[k.owner])
-	if k.first != 0 {
-		ss.znodes.extras.at(ss.znodes.editLinks(k.first).extra).last = slot
-	} else {
-		s.first = slot
-	}
-	if k.last != 0 {
-		ss.znodes.extras.at(ss.znodes.editLinks(k.last).extra).first = slot
-	} else {
-		s.last = slot
-	}
-	s.count(1, pathLen, &ss.znodes.totals)
-	return s
-}
+func (ss *Sessions) link(slot uint32, pathLen int) *session { return ss.relink(slot, slot, slot, 1, pathLen) }
 
 // unlink is Tree.unlink for the list of an ephemeral znode's session, which it returns.
 func (ss *Sessions) unlink(slot uint32, pathLen int) *session {
 	k := ss.znodes.extras.at(ss.znodes.at(slot).extra)
-	s := ss.editLinks(ss.index[k.owner])
-	if k.first != 0 {
-		ss.znodes.extras.at(ss.znodes.editLinks(k.first).extra).last = k.last
-	} else {
-		s.first = k.last
-	}
-	if k.last != 0 {
-		ss.znodes.extras.at(ss.znodes.editLinks(k.last).extra).first = k.first
-	} else {
-		s.last = k.first
-	}
-	s.count(-1, -pathLen, &ss.znodes.totals)
-	return s
+	return ss.relink(slot, k.last, k.first, -1, -pathLen)
 }
 
-// count adds ephemeral znodes, whose paths have pathBytes bytes, to those of the session and to the totals.
-func (s *session) count(ephemerals, pathBytes int, all *totals) {
+// relink is Tree.relink for the list of an ephemeral znode's session, which it returns. It adds to the numbers of the
+// session and of all.
+func (ss *Sessions) relink(slot, next, prev uint32, ephemerals, pathBytes int) *session {
+	z := ss.znodes
+	k := z.extras.at(z.at(slot).extra)
+	s := ss.editLinks(ss.index[k.owner])
+	if k.first != 0 {
+		z.extras.at(z.editLinks(k.first).extra).last = next
+	} else {
+		s.first = next
+	}
+	if k.last != 0 {
+		z.extras.at(z.editLinks(k.last).extra).first = prev
+	} else {
+		s.last = prev
+	}
 	s.ephemerals += uint32(ephemerals)
 	s.pathBytes += int64(pathBytes)
-	all.ephemerals += ephemerals
-	all.ephPaths += pathBytes
+	z.totals.ephemerals += ephemerals
+	z.totals.ephPaths += pathBytes
+	return s
 }
