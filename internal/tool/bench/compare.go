@@ -178,6 +178,19 @@ func floorSpec() (servers.Spec, error) {
 		Command: "exec '" + strings.ReplaceAll(self, "'", `'\''`) + "' bench floor -addr 127.0.0.1:{port} -dir '{dir}'"}, nil
 }
 
+// inTurn returns the numbers of n servers in the order in which they run in a round. Every other round is in the reverse
+// order: what runs just after another server, on a warmer machine or beside what the kernel still writes, isn't always the
+// same one.
+func inTurn(n, round int) []int {
+	order := make([]int, n)
+	for i := range order {
+		if order[i] = i; round%2 == 0 {
+			order[i] = n - 1 - i
+		}
+	}
+	return order
+}
+
 // run does all rounds: it runs each profile on one server after the other. A trial that fails is recorded, and the
 // others continue. Only the end of ctx ends everything.
 func (c *comparison) run(ctx context.Context, p *progress, jsonTo io.Writer) ([]outcome, error) {
@@ -190,7 +203,8 @@ func (c *comparison) run(ctx context.Context, p *progress, jsonTo io.Writer) ([]
 			if pr.rounds > 0 && round > pr.rounds {
 				continue
 			}
-			for s, spec := range c.servers {
+			for _, s := range inTurn(len(c.servers), round) {
+				spec := c.servers[s]
 				if p != nil {
 					p.prefix = fmt.Sprintf("round %d of %d, %s on %s: ", round, c.rounds, pr.name, spec.Name)
 				}

@@ -79,9 +79,10 @@ A SERVER is one of
                                       Profiles of an ensemble run it once for each server, and
                                       need {config}
 A started server is ready when it answers its first read. Each round runs every profile on A,
-then B, then C. Each trial starts a new server, so that what an earlier trial has left behind
-(heap, log, compiled code) doesn't count. Figures are medians of the rounds. A ratio is the
-median of the rounds' ratios, with the smallest and the largest.
+then B, then C, and every second round in the reverse order. Each trial starts a new server, so
+that what an earlier trial has left behind (heap, log, compiled code) doesn't count. Figures are
+medians of the rounds. A ratio is the median of the rounds' ratios, with the smallest and the
+largest.
 
 examples:
   zooid bench compare -names zooid,apache -floor \

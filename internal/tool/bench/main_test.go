@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -171,6 +172,29 @@ func TestCompare(t *testing.T) {
 	}
 	if left := s.left(); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestRoundsTakeTurns: the server that runs first in a round runs last in the next one.
+func TestRoundsTakeTurns(t *testing.T) {
+	t.Parallel()
+	s := startFake(t)
+	args := []string{"compare", "-a", s.addr, "-b", s.addr, "-names", "a,b", "-rounds", "3", "-time", "20ms", "-warm", "0s",
+		"-profiles", "get-1x1", "-dir", t.TempDir(), "-json"}
+	var out, diag bytes.Buffer
+	if code := Main(args, &out, &diag); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, &diag)
+	}
+	var order []string
+	for _, line := range strings.Split(strings.TrimSpace(out.String()), "\n")[1:] {
+		var r result
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		order = append(order, fmt.Sprint(r.Round, r.Server))
+	}
+	if got := strings.Join(order, ","); got != "1a,1b,2b,2a,3a,3b" {
+		t.Errorf("the trials ran in the order %s", got)
 	}
 }
 
