@@ -53,6 +53,9 @@ func failure(op, file string, err error) error {
 
 // lacksRoom reports whether err is, or wraps, a RoomError.
 func lacksRoom(err error) bool {
+	if err == nil {
+		return false // without the allocation
+	}
 	var e *RoomError
 	return errors.As(err, &e)
 }
