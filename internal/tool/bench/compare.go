@@ -178,9 +178,8 @@ func floorSpec() (servers.Spec, error) {
 		Command: "exec '" + strings.ReplaceAll(self, "'", `'\''`) + "' bench floor -addr 127.0.0.1:{port} -dir '{dir}'"}, nil
 }
 
-// inTurn returns the numbers of n servers in the order in which they run in a round. Every other round is in the reverse
-// order: what runs just after another server, on a warmer machine or beside what the kernel still writes, isn't always the
-// same one.
+// inTurn returns the numbers of n servers in the order in which they run in a round. Every second round has the reverse
+// order, so that not always the same server runs while the kernel still writes what another one has left.
 func inTurn(n, round int) []int {
 	order := make([]int, n)
 	for i := range order {

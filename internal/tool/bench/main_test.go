@@ -179,8 +179,8 @@ func TestCompare(t *testing.T) {
 func TestRoundsTakeTurns(t *testing.T) {
 	t.Parallel()
 	s := startFake(t)
-	args := []string{"compare", "-a", s.addr, "-b", s.addr, "-names", "a,b", "-rounds", "3", "-time", "20ms", "-warm", "0s",
-		"-profiles", "get-1x1", "-dir", t.TempDir(), "-json"}
+	args := []string{"compare", "-a", s.addr, "-b", s.addr, "-names", "a,b",
+		"-rounds", "3", "-time", "20ms", "-warm", "0s", "-profiles", "get-1x1", "-dir", t.TempDir(), "-json"}
 	var out, diag bytes.Buffer
 	if code := Main(args, &out, &diag); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, &diag)
