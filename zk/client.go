@@ -128,7 +128,8 @@ func (c *Client) Session() Session {
 // UpdateServers replaces the list of servers with those of connect, which must have no chroot. The client moves to
 // another server if its own isn't in the list. Otherwise it may move, with a probability that spreads all clients with
 // the same list evenly. It moves in the background once all requests that it has sent are answered, or after two
-// seconds. UpdateServers doesn't wait. It fails if Options.SRV is set.
+// seconds. A move shows in States, and to persistent watches, as a lost connection does. UpdateServers doesn't wait. It
+// fails if Options.SRV is set.
 func (c *Client) UpdateServers(connect string) error {
 	parsed, err := ParseConnectString(connect)
 	if err != nil {

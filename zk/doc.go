@@ -35,8 +35,8 @@
 //
 // [Client.AddAuth] adds credentials of the first kind later. Packages [github.com/zooid-project/zooid/zk/scram] and
 // [github.com/zooid-project/zooid/zk/kerberos] have further SASL mechanisms, and a program can implement its own
-// [SASLMechanism]. If a server refuses new credentials of AddAuth, only that call fails. If it refuses other
-// credentials, or those that AddAuth added earlier, the client ends with [ErrAuthFailed].
+// [SASLMechanism]. If a server refuses new credentials of AddAuth, that call fails, and only the connection is lost. If
+// it refuses others, or those that AddAuth added earlier, the client ends with [ErrAuthFailed].
 //
 // # Calls
 //
@@ -104,7 +104,8 @@
 // Events come in the order of the changes, and before any reply that shows a later state. A slow reader never blocks
 // the client: a one-shot watch has one event, and a persistent watch that overflows gets an EventResync instead. A
 // persistent watch also gets an EventResync after a lost connection, since servers don't report the events that it
-// missed. Closing the last watch of a path removes the server's watch.
+// missed. The EventResync comes once the next server has the watch, so what is read after it misses no change. Closing
+// the last watch of a path removes the server's watch.
 //
 // # Sessions
 //

@@ -57,7 +57,7 @@ type RequestEnd struct {
 	Start    time.Time     // when the caller began, before any wait for room in the queue
 	Duration time.Duration // until the end, with all attempts and pauses
 	Attempts int           // 1, or more because of Options.Retry
-	Sent     int           // the size of the request in bytes, including its length field, however often it was sent
+	Sent     int           // the size of the request in bytes, with its length field, however often it was sent, if at all
 	Received int           // the size of the reply in bytes, including its length field; 0 without a reply
 }
 

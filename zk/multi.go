@@ -20,8 +20,8 @@ type MultiResult struct {
 	Err error
 }
 
-// CreateOp creates a znode. Its MultiResult has Path and, if the server sends it, Stat. Apache's 3.8 sends a Stat only
-// for containers and TTL znodes; for the others Stat is zero.
+// CreateOp creates a znode. It refers to data and acl; Multi copies them. Its MultiResult has Path and, if the server
+// sends it, Stat. Apache's 3.8 sends a Stat only for containers and TTL znodes; for the others Stat is zero.
 func CreateOp(path string, data []byte, mode CreateMode, acl []ACL) MultiOp {
 	return MultiOp{Op: opOfMode(mode), Path: path, Data: data, ACL: acl, Flags: mode}
 }

@@ -26,8 +26,8 @@ const (
 	// request is larger, so the client refuses the request instead.
 	DefaultMaxRequestBytes = jute.MaxBufferDefault
 
-	// DefaultMaxResponseBytes is far above jute.maxbuffer, since servers don't limit their replies: a list of a million
-	// children takes some 20 MB. Memory is allocated as bytes arrive, so a high limit costs nothing unless it is used.
+	// DefaultMaxResponseBytes is far above jute.maxbuffer, which doesn't limit servers' lists: one of a million children
+	// takes some 20 MB. Memory is allocated as bytes arrive, so a high limit costs nothing unless it is used.
 	DefaultMaxResponseBytes = 64 << 20
 
 	// DefaultMaxUnreadEvents bounds the unread events of a persistent watch. At about 64 bytes each this is 256 KiB.
@@ -119,8 +119,9 @@ type Options struct {
 	MaxUnreadEvents int
 
 	// Retry decides whether a failed call is sent again, and after which pause. It is called only if Retryable(err) holds,
-	// so no policy can apply a write twice. attempt is the number of attempts so far, at least 1. Only the end of the
-	// call's context shortens the pause; the call then fails with err. Pipelines never retry. Nil means RetrySafe(3).
+	// so no policy can apply a write twice. attempt is the number of attempts so far, at least 1; a lost connection may
+	// end an attempt before the request was sent. Only the end of the call's context shortens the pause (the call then
+	// fails with err), not that of the client, which doesn't wait for it. Pipelines never retry. Nil means RetrySafe(3).
 	Retry func(attempt int, err error) (pause time.Duration, again bool)
 
 	// lookup resolves a host name; nil if Dial does.

@@ -10,8 +10,8 @@ import (
 // ConfigPath is the znode that holds the ensemble's membership.
 const ConfigPath = "/zookeeper/config"
 
-// Get returns a znode's data and metadata. It fails with ErrNoNode if there is no such znode. The data are nil if the
-// znode was created with nil.
+// Get returns a znode's data and metadata. It fails with ErrNoNode if there is no such znode. The data are nil if nil
+// was written last, and empty but not nil for other data without a byte.
 func (c *Client) Get(ctx context.Context, path string) ([]byte, Stat, error) {
 	k, err := c.readCall(jute.OpGetData, path, nil)
 	return dataOf(c.run(ctx, k, err))

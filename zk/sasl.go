@@ -26,10 +26,11 @@ type SASLMechanism interface {
 
 // A SASLLogin is the client's half of one login.
 type SASLLogin interface {
-	// Step takes the server's token challenge, nil at first, and returns the next token to send. done reports whether the
-	// client has finished. With done, a nil token isn't sent; otherwise it is sent as an empty one. With done and a token,
-	// the login succeeds once the server accepts it. An error means that the server's token is invalid; it is handled like
-	// an error of Begin. challenge is valid until Step returns, which should be soon, too. A login has at most 16 steps.
+	// Step takes the server's token challenge, nil at first, and returns the next token to send. A nil token is sent as an
+	// empty one unless done is true, which says that the client has finished. Then the login has succeeded if the token is
+	// nil, and succeeds once the server accepts it otherwise. An error means that the server's token is invalid; it is
+	// handled like an error of Begin. challenge is valid only during Step, which should return soon. A login has at most
+	// 16 steps.
 	Step(challenge []byte) (token []byte, done bool, err error)
 }
 

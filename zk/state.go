@@ -87,11 +87,10 @@ func (f *States) Try() (StateChange, bool) {
 }
 
 // Ready returns a channel for use in a select. It yields a value when Try may return a change, and sometimes when there
-// is none. Once the client has ended, it always yields, so stop at a final state. Only one goroutine may receive from
-// it.
+// is none. Once the client has ended, or after Close, it always yields. Only one goroutine may receive from it.
 func (f *States) Ready() <-chan struct{} { return f.box.ready }
 
-// Close ends the subscription. It is idempotent.
+// Close ends the subscription, also for a goroutine that waits in Next. Unread changes stay. It is idempotent.
 func (f *States) Close() {
 	f.s.mu.Lock()
 	delete(f.s.feeds, f)

@@ -26,7 +26,7 @@ func (c *Client) CreateAll(ctx context.Context, path string, data []byte, mode C
 
 // EnsurePath creates the znode at path and its missing ancestors as persistent znodes with acl and without data. It
 // leaves existing znodes unchanged. It continues after the same errors as CreateProtected. It can't create the root of
-// the client's chroot; use a client without the chroot for that.
+// the client's chroot, and fails with ErrNoNode if that is missing; use a client without the chroot for that.
 func (c *Client) EnsurePath(ctx context.Context, path string, acl []ACL) error {
 	for tries := 1; ; tries++ {
 		err := c.ensureOnce(ctx, path, acl)

@@ -64,8 +64,8 @@ func (t *Txn) Len() int { return len(t.ops) }
 
 // Commit applies all operations or none and waits for the reply, as Client.Multi does. If the server refuses an
 // operation, the error wraps a *MultiError with its index, name, path and code, and errors.Is finds the code. Each
-// Commit sends all steps, including those that an earlier one has applied. A Txn may be committed again if Retryable
-// holds for the error, or if MaybeApplied holds and a read after a Sync shows that nothing was applied.
+// Commit sends all steps, including those that an earlier one has applied. After an error, a Txn may be committed again
+// unless MaybeApplied holds; if it does, once a read after a Sync shows that nothing was applied.
 func (t *Txn) Commit(ctx context.Context) error {
 	results, err := t.c.Multi(ctx, t.ops...)
 	if err != nil {

@@ -72,9 +72,9 @@ func Dial(ctx context.Context, url string) (*Client, error) {
 //	tls_server_name     the name that servers' certificates must have instead of the host's
 //
 // The TLS parameters need zks. ParseURL reads their files to check them, and each connection reads them again, so
-// renewed files are used. A parameter that is unknown, empty or given twice is an error, and so is a fragment, a user
-// or a password: credentials belong in Options.Auth or Options.SASL, since URLs are often logged. The error is a
-// *URLError or a *ConnectStringError, or wraps the error of a file. No error contains a password.
+// renewed files are used (zks sets GetTLSConfig). A parameter that is unknown, empty or given twice is an error, and so
+// is a fragment, a user or a password: credentials belong in Options.Auth or Options.SASL, since URLs are often logged.
+// The error is a *URLError or a *ConnectStringError, or wraps the error of a file. No error contains a password.
 func ParseURL(text string) (connect string, opt Options, err error) {
 	fail := func(format string, args ...any) (string, Options, error) {
 		return "", Options{}, &URLError{Reason: fmt.Sprintf(format, args...)}

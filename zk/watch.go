@@ -55,7 +55,7 @@ func (w *Watch) resync() Event { return Event{Type: EventResync, Path: w.Path(),
 func (w *Watch) Path() string { return stripRoot(w.root, w.path) }
 
 // Next waits for the next event. After the last one, the error wraps ErrWatchEnded or the reason why the session ended
-// (see SessionLost). If ctx ends, the error wraps ctx's, and the watch continues.
+// (see SessionLost). If ctx ends, unread events still come first; then the error wraps ctx's. The watch continues.
 func (w *Watch) Next(ctx context.Context) (Event, error) {
 	e, err := w.box.next(ctx)
 	if err != nil {
