@@ -13,10 +13,11 @@ import (
 // tests.
 const readyWait = 2 * time.Minute
 
-// Expire ends c's session at the server, as if c had been silent for too long, and waits until c notices. connect is
-// the connect string of the servers. Expire works with any ZooKeeper server that serves clients without TLS and without
-// a login. It returns at once if c has already ended. It fails the test, but doesn't end it, if connect is invalid or c
-// doesn't notice within two minutes.
+// Expire ends c's session at the server, as if c had been silent for too long, and waits until c notices. First it
+// waits until c is connected. connect names servers of c's ensemble that take connections; its chroot doesn't matter.
+// Expire works with any ZooKeeper server that serves clients without TLS and without a login. It returns at once if c
+// has already ended. It fails the test, but doesn't end it, if connect is invalid or c doesn't notice within two
+// minutes.
 func Expire(t testing.TB, c *zk.Client, connect string) {
 	t.Helper()
 	if err := expire(c, connect); err != nil {

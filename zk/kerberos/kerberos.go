@@ -32,7 +32,7 @@ import (
 type Login struct {
 	// Keytab is a file with the key of Principal. If it is "", the ticket comes from Cache, and Principal isn't used.
 	Keytab string
-	// Principal has the form name[/host][@REALM]. Without a realm, Config's default_realm applies.
+	// Principal has the form name[/host][@REALM], and Keytab needs it. Without a realm, Config's default_realm applies.
 	Principal string
 	// Cache is the file that kinit writes. Only files are supported, with or without FILE: before the path. "" means
 	// $KRB5CCNAME, or /tmp/krb5cc_UID.
@@ -48,8 +48,9 @@ type Login struct {
 // Name returns "GSSAPI".
 func (l Login) Name() string { return "GSSAPI" }
 
-// Begin requests a ticket for the server from the KDC, and waits for the reply, five seconds or more for a KDC that
-// doesn't answer. The client calls it for each connection. If Begin fails, the client tries the next server.
+// Begin requests a ticket for the server from the KDC, and waits for the reply, some five seconds for each KDC and
+// protocol that doesn't answer. The client calls it for each connection. If Begin fails, the client tries the next
+// server, whatever the reason. A program that wants to see a wrong keytab or principal at its start calls Begin itself.
 func (l Login) Begin(server string) (zk.SASLLogin, error) {
 	c, err := l.client()
 	if err != nil {

@@ -39,7 +39,8 @@
 //		return work(ctx, held.Token()) // until ctx ends
 //	})
 //
-// Constructors don't check a path: an invalid one fails the first call, or Wait.
+// Constructors don't check a path: an invalid one fails the first call, or Wait. As in package zk, data passed to a
+// call are copied before it returns, and data that it returns belong to the caller.
 //
 // # Failures
 //

@@ -39,7 +39,8 @@ func NewDoubleBarrier(c *zk.Client, path string, members int, opt Options) *Doub
 }
 
 // Enter waits until all members have entered. If it fails, for example because ctx has ended, this client isn't a
-// member and may call Enter again.
+// member and may call Enter again. If the last member entered just before, the others have gone on, with this client
+// counted.
 func (b *DoubleBarrier) Enter(ctx context.Context) error {
 	b.mine, b.opened = newUUID(), 0
 	err := b.enter(ctx)

@@ -28,14 +28,14 @@ func NewElection(sessions *zk.Sessions, path string, opt Options) *Election {
 }
 
 // Run takes part in the election and calls lead when this client leads. lead must return soon after its context has
-// ended, since another client may lead then. The context ends when ctx ends, and with the cause ErrSuspended or ErrLost
-// when it is uncertain whether this client still leads. In the uncertain case, Run waits for lead to return, ignores
-// its error, and calls lead again when this client leads. The same happens, with the cause ErrReleased, if lead calls
-// held.Unlock; the next leader is then another candidate, if there is one.
+// ended, since another client may lead then. The context ends when that of Run ends (held.Context doesn't), and with
+// the cause ErrSuspended or ErrLost when it is uncertain whether this client still leads. In the uncertain case, Run
+// waits for lead to return, ignores its error, and calls lead again when this client leads. The same happens, with the
+// cause ErrReleased, if lead calls held.Unlock; the next leader is then another candidate, if there is one.
 //
-// When lead returns before its context has ended, or after ctx has ended, Run resigns, which may take up to five
-// seconds, and returns lead's error. To lead again, call Run again. While this client doesn't lead, Run returns an
-// error when ctx ends, when the zk.Sessions is closed or can't open a session, and when the server refuses a request
+// When lead returns while its context is alive, or after the context of Run has ended, Run resigns, which may take up
+// to five seconds, and returns lead's error. To lead again, call Run again. While this client doesn't lead, Run returns
+// an error when ctx ends, when the zk.Sessions is closed or can't open a session, and when the server refuses a request
 // that Run needs. Each concurrent Run is a candidate of its own.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, held *Held) error) error {
 	for {

@@ -20,10 +20,10 @@ import (
 // zk.Sessions or of its session has the same path: until that one is closed or has ended, and its znode is deleted. So
 // a znode never has two Ephemerals.
 //
-// An error that isn't temporary ends the Ephemeral, for example if the data of SetData are too large. The Ephemeral
-// deletes its znode, as Close does, and Wait then returns the error. If the ensemble refuses the deletion, the znode
-// stays until the session ends, or until the next Ephemeral of the session with this path takes it over with its own
-// data.
+// If the ensemble refuses the znode or its data, other than to shed load or for lack of a quorum, the Ephemeral ends,
+// for example with zk.ErrNoAuth, or because the data of SetData are too large. The Ephemeral deletes its znode, as
+// Close does, and Wait then returns the error. If the ensemble refuses the deletion, the znode stays until the session
+// ends, or until the next Ephemeral of the session with this path takes it over with its own data.
 type Ephemeral struct {
 	sessions *zk.Sessions
 	path     string
@@ -250,9 +250,10 @@ func (e *Ephemeral) SetData(data []byte) {
 	e.announce()
 }
 
-// Wait waits until the znode exists, and returns its czxid, at once if it exists. It fails when ctx ends. It fails with
-// ErrClosed if e is closed, with zk.ErrClosed if its zk.Sessions is closed, and with the error that has ended e, such
-// as zk.ErrNoAuth, zk.ErrRequestTooLarge or that of an invalid path.
+// Wait waits until the znode exists, and returns its czxid, at once if it exists. To find out whether e has ended
+// since, call it again. It fails when ctx ends. It fails with ErrClosed if e is closed, with zk.ErrClosed if its
+// zk.Sessions is closed, and with the error that has ended e, such as zk.ErrNoAuth, zk.ErrRequestTooLarge or that of an
+// invalid path.
 func (e *Ephemeral) Wait(ctx context.Context) (int64, error) {
 	for {
 		token, changed, err := e.state()

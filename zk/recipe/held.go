@@ -62,9 +62,9 @@ func (h *Held) Guard() zk.MultiOp { return zk.CheckOp(h.path, zk.AnyVersion) }
 // Context returns a context for the work under the lock. It has the values of the context with which the lock was
 // acquired, but doesn't end with it. It ends with one of the causes
 //
-//	ErrSuspended  when the connection is lost
-//	ErrLost       when the session has ended or the lock's znode was deleted
-//	ErrReleased   when Unlock is called
+//	ErrSuspended  when the connection is lost, also if the client moves (zk.Client.UpdateServers)
+//	ErrLost       when the session or its client has ended, or the lock's znode was deleted
+//	ErrReleased   when Unlock is called, before it deletes the znode
 //
 // After ErrSuspended, Confirm finds out whether the lock is still held; if it is, Context returns a new context.
 func (h *Held) Context() context.Context {
@@ -121,8 +121,8 @@ func (h *Held) renew(losses int) (renewed bool, err error) {
 // resource for some time; the next holder is not affected. Unlock waits for the reply. If ctx ends first, or has
 // already ended, the error wraps ctx's Err, and the release continues in the background until it is done or the session
 // has ended. If the ensemble refuses the deletion of the znode (zk.ErrNoAuth), the lock stays taken until the session
-// ends, or until another Unlock succeeds. After a success, Unlock returns nil. A lock that ended with ErrLost need not
-// be unlocked.
+// ends, or until another Unlock succeeds. Calling it again after a success returns nil. A lock that ended with ErrLost
+// need not be unlocked.
 func (h *Held) Unlock(ctx context.Context) error {
 	defer h.stop() // after the deletion, which fires the watch and so removes it
 	h.mu.Lock()

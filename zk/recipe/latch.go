@@ -88,7 +88,8 @@ func (l *Latch) publish(held *Held, err error) {
 
 // Leading returns the leadership if this client has it, else nil. After a lost connection it returns nil until the
 // latch has confirmed the leadership, so the caller needn't call Confirm. Work that depends on the leadership belongs
-// under its Context, which can end at any moment. Unlock resigns; the latch then takes part again behind the others.
+// under its Context, which can end at any moment and has no values. A confirmed leadership is the same Held as before.
+// Unlock resigns; the latch then takes part again behind the others.
 func (l *Latch) Leading() *Held {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,7 +132,8 @@ func (l *Latch) Candidates(ctx context.Context) ([]Participant, error) {
 }
 
 // Close resigns and leaves the election. If this client leads, Close waits for the ensemble to delete the znode, up to
-// five seconds; otherwise the znode is deleted in the background. It is idempotent.
+// five seconds; otherwise the znode is deleted in the background. The context of Leading ends before that. Close is
+// idempotent.
 func (l *Latch) Close() {
 	l.stop()
 	<-l.done

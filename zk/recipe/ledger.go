@@ -17,8 +17,8 @@ import (
 // another. Use several Ledgers to commit in parallel.
 //
 // While the connection is lost, a commit waits. If ctx or the session ends, or another client deletes the ledger's
-// znode, before the outcome of a lost reply is known, zk.MaybeApplied holds for the error. In all other cases the
-// ledger replaces a deleted znode.
+// znode, before the outcome of a lost reply is known, zk.MaybeApplied holds for the error. If another client deletes
+// the znode at another time, the ledger creates a new one, and the commit goes on.
 type Ledger struct {
 	c   *zk.Client
 	dir string

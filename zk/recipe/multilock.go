@@ -23,7 +23,8 @@ type HeldAll struct {
 // LockAll waits until it has acquired all of the locks. If it fails, it releases those that it has, as Held.Unlock does
 // with ctx. It acquires them in the order of their whole paths, which begin with the clients' chroots, whatever the
 // order of the arguments, so that two callers that want the same locks never deadlock. A Locker of another package is
-// ordered by its Path.
+// ordered by its Path. If the connection or a lock was lost while LockAll waited for another lock, the context of the
+// result has ended already, and Confirm tells whether all are held.
 //
 // LockAll fails at once if there are no locks, or if two of them have one path in one session, such as both sides of an
 // RWLock, since they would deadlock. The session is the same for a client and its views (zk.Client.Chroot). If two

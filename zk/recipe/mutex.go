@@ -27,7 +27,7 @@ var lockMarks = marks{exclusive: []string{"lock-", "__lock__"}}
 //
 // When the connection is lost, a waiter keeps its place and continues to wait. If another client deletes its znode, it
 // moves to the end of the line. When the session expires, Lock fails with zk.ErrSessionExpired. See Held for the
-// holder.
+// holder, whose Context has ended already if the connection was lost while Lock returned.
 type Mutex struct{ line line }
 
 // NewMutex returns the mutex whose participants are children of path. It sends no request.

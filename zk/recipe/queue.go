@@ -28,8 +28,8 @@ const itemPrefix = "queue-"
 // zk.MaybeApplied holds for the error, Put may have put the items, and Take may have removed an item, which is then
 // lost.
 //
-// Take and Claim list the whole queue with one request, Claim each time, Take once it has tried every item of its last
-// list. The list must fit into zk.Options.MaxResponseBytes, which by default has room for two million items.
+// Take and Claim list the whole queue with one request: Claim at each call, and Take when it has tried all items of its
+// last list. The list must fit into zk.Options.MaxResponseBytes, which by default has room for two million items.
 type Queue struct {
 	// ClaimPath is the directory of the claims, which Curator calls the lockPath. NewQueue sets it to the queue's path
 	// with "-claims" appended. A program may change it before it uses the queue, the same way for all consumers, to
@@ -215,8 +215,9 @@ func (k *Claim) Done(ctx context.Context) error {
 	return err
 }
 
-// Return makes the item available to other consumers. If ctx ends first, Return continues in the background. If the
-// claim is gone, Return fails with zk.ErrNoNode or the session's error and changes nothing.
+// Return makes the item available again, at its old place, to all consumers: also to this one's next Claim. If ctx ends
+// first, Return continues in the background. If the claim is gone, Return fails with zk.ErrNoNode or the session's
+// error and changes nothing.
 func (k *Claim) Return(ctx context.Context) error {
 	return behind(ctx, k.lock, k.giveBack)
 }

@@ -76,8 +76,8 @@ const contentionPauseMax = 64 * time.Millisecond
 
 // Update replaces the value by the result of change and returns the new value. If another client changes the value
 // meanwhile, Update calls change again with that value, until ctx or the session ends. If change returns an error,
-// Update writes nothing and returns the same error. old is nil if the znode doesn't exist; change may keep and modify
-// it.
+// Update writes nothing and returns the same error. old is nil if the znode doesn't exist, or if nil was written last;
+// change may keep and modify it. A nil result makes the data null, and doesn't delete the znode.
 func (v *Value) Update(ctx context.Context, change func(old []byte) ([]byte, error)) ([]byte, error) {
 	for wait := time.Millisecond; ; wait = min(2*wait, contentionPauseMax) {
 		old, version, err := v.Get(ctx)
