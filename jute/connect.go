@@ -17,8 +17,8 @@ type ConnectRequest struct {
 // PasswdSize is the size of a session password in bytes.
 const PasswdSize = 16
 
-// ConnectRequestSizeMax bounds the first frame, in bytes. A request with a password of PasswdSize takes 45; the rest is
-// for unusual clients.
+// ConnectRequestSizeMax bounds the payload of the first frame, in bytes, as the limit of ReadFrame. A request with a
+// password of PasswdSize takes 45; the rest is for unusual clients.
 const ConnectRequestSizeMax = 4 << 10
 
 // Append appends the record, in the old form if HasReadOnly is false.
@@ -32,7 +32,7 @@ func (r *ConnectRequest) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads the record in either form.
+// Decode reads the record in either form: in the old one if no bytes are left for the last field.
 func (r *ConnectRequest) Decode(d *Decoder) {
 	*r = ConnectRequest{
 		ProtocolVersion: d.Int(), LastZxidSeen: d.Long(), Timeout: d.Int(), SessionID: d.Long(), Passwd: d.Buffer(),

@@ -12,8 +12,8 @@ var ErrTruncated = errors.New("record is cut short")
 
 // A Decoder decodes records from a byte slice, from the front. The zero value decodes an empty slice. Its methods never
 // panic: after the first error they return zero values (Count returns -1), and Err returns the error. So a caller
-// checks Err once, after the last field, and before it uses what it has decoded. A length below -1 is an error; other
-// errors wrap ErrTruncated.
+// checks Err once, after the last field, and before it uses what it has decoded. A length of a ustring or buffer below
+// -1 is an error that doesn't wrap ErrTruncated; all others do.
 type Decoder struct {
 	b   []byte
 	off int
@@ -116,7 +116,7 @@ func (d *Decoder) NullString() (string, bool) {
 	return unsafe.String(&p[0], len(p)), true
 }
 
-// Count reads the count of a vector whose elements take at least sizeMin bytes each; sizeMin must be at least 1. It
+// Count reads the count of a vector whose elements take at least sizeMin bytes each; less than 1 counts as 1. It
 // returns -1 for null and after an error, and 0 for any other negative count, as Apache's decoder does. It fails if the
 // remaining bytes can't hold so many elements.
 func (d *Decoder) Count(sizeMin int) int {
@@ -136,7 +136,7 @@ func (d *Decoder) Count(sizeMin int) int {
 	return int(n)
 }
 
-// Strings reads a vector of ustrings. It returns nil for null.
+// Strings reads a vector of ustrings. It returns nil for null, and a slice that isn't nil for a count of 0.
 func (d *Decoder) Strings() []string {
 	n := d.Count(4)
 	if n < 0 {

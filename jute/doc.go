@@ -4,7 +4,9 @@
 // Functions and methods named Append append to b and return the extended slice, as the built-in append does; b may be
 // nil. Methods named Decode read from a [Decoder], whose Err tells afterwards whether all of them succeeded. Only one
 // goroutine may use a Decoder at a time. Decode sets every field, so a record can be reused. It makes a new slice for
-// each vector, such as Children or ACL, so those of an earlier Decode don't change. Append doesn't check them.
+// each vector, such as Children or ACL, so those of an earlier Decode don't change. Append writes a nil slice as null.
+// It doesn't validate the record's fields; a value that no server takes, such as an unknown Op, makes a record that
+// none can read.
 //
 // # Encoding
 //
@@ -25,8 +27,8 @@
 // # Memory
 //
 // Decoding copies nothing: strings and buffers of a decoded record share the memory of the bytes passed to the
-// [Decoder]. The bytes must not be modified as long as the record is used. A caller that keeps a string longer than its
-// frame must clone it.
+// [Decoder]. The bytes must not be modified as long as the record is used. A caller that keeps a string after the
+// frame's buffer is reused must clone it, and so must one that shouldn't keep the whole frame in memory.
 //
 // # Limits
 //

@@ -61,13 +61,15 @@ func (o *MultiOp) Append(b []byte) []byte {
 
 // DecodeMulti decodes the record of a multi or multiRead request. Like Apache's decoder it fails on an operation that
 // can't be part of one, on a mix of reads and writes, and on a create, create2 or createContainer whose flags aren't a
-// mode or have a time to live. d.Err reports none of these errors; an error that it reports is returned, too. The
-// caller must check whether reads are allowed in the request.
+// mode or have a time to live. The returned error is one of these, which d.Err doesn't report, or that of d.Err.
+// Zooid's servers answer all of them with ErrMarshallingError. DecodeMulti doesn't know the request's Op: the caller
+// refuses reads in a multi, and writes in a multiRead.
 func DecodeMulti(d *Decoder) ([]MultiOp, error) {
 	return DecodeMultiInto(make([]MultiOp, 0, countMulti(*d)), d)
 }
 
-// DecodeMultiInto is like DecodeMulti, but appends the operations to ops. If it fails, it appends none.
+// DecodeMultiInto is like DecodeMulti, but appends the operations to ops. If it fails, it returns ops as it was, whose
+// spare capacity may have been used.
 func DecodeMultiInto(ops []MultiOp, d *Decoder) ([]MultiOp, error) {
 	from := len(ops)
 	for {
@@ -196,8 +198,8 @@ func DecodeMultiResponse(d *Decoder) ([]MultiResult, error) {
 	return DecodeMultiResponseInto(make([]MultiResult, 0, countMultiResponse(*d)), d)
 }
 
-// DecodeMultiResponseInto is like DecodeMultiResponse, but appends the results to results. If it fails, it appends
-// none.
+// DecodeMultiResponseInto is like DecodeMultiResponse, but appends the results to results. If it fails, it returns
+// results as it was, whose spare capacity may have been used.
 func DecodeMultiResponseInto(results []MultiResult, d *Decoder) ([]MultiResult, error) {
 	from := len(results)
 	for {

@@ -5,9 +5,11 @@ import "strconv"
 // Op is an operation code in a RequestHeader.
 type Op int32
 
-// The operation codes. OpCreateSession and OpError are internal ones of Apache's. Zooid's log uses OpCreateSession and
-// OpCloseSession for the beginning and the end of a session. Requests of ping, closeSession and whoAmI have no record.
-// Neither do the replies to ping, closeSession, delete, checkWatches, removeWatches, auth, setWatches and setWatches2.
+// The operation codes. Clients never send OpCreateSession and OpError: OpError is the type of a failed result of a
+// multi, and the servers' logs use OpCreateSession and OpCloseSession for the beginning and the end of a session.
+// OpDeleteContainer is the servers' own, too, and OpCheck is only part of a multi. Requests of ping, closeSession and
+// whoAmI have no record. Neither do the replies to ping, closeSession, delete, checkWatches, removeWatches, auth,
+// setWatches and setWatches2.
 const (
 	OpNotification         Op = 0
 	OpCreate               Op = 1
@@ -107,7 +109,7 @@ func (o Op) has(t opTrait) bool {
 }
 
 // IsWrite reports whether the operation, if it is carried out, takes a zxid, which is its place in the order of
-// changes. This includes the beginning and the end of a session.
+// changes. This includes the beginning and the end of a session, and a multi, whatever its operations are.
 func (o Op) IsWrite() bool { return o.has(logged) }
 
 // IsCreate reports whether the operation makes a znode.
@@ -127,8 +129,8 @@ func (o Op) String() string {
 	return "op(" + strconv.Itoa(int(o)) + ")"
 }
 
-// The xids of frames that aren't numbered. A client numbers its other requests from 1, and the reply repeats the
-// number.
+// The xids of frames that aren't numbered. A client numbers its other requests, sasl among them, from 1, and again from
+// 1 before the number is too large; the reply repeats the number.
 const (
 	XidNotification int32 = -1 // a notification
 	XidPing         int32 = -2 // ping and its reply

@@ -155,7 +155,8 @@ func (r *AddWatchRequest) Append(b []byte) []byte {
 func (r *AddWatchRequest) Decode(d *Decoder) { r.Path, r.Mode = d.String(), AddWatchMode(d.Int()) }
 
 // SetWatches is the record of setWatches and setWatches2, which set a client's watches again after a reconnect. The
-// lists must not be nil, since Apache's server fails on null. Many paths take several requests.
+// lists must not be nil, since Apache's server fails on null. Each request adds to those before it, so a client whose
+// paths are too long for one request sends several.
 type SetWatches struct {
 	RelativeZxid               int64 // the last zxid that the client has seen
 	Data, Exist, Child         []string
@@ -180,8 +181,10 @@ func (r *SetWatches) Decode(d *Decoder, op Op) {
 	}
 }
 
-// ReconfigRequest is the record of reconfig, which changes the ensemble's membership. A nil pointer is encoded as null:
-// the client omitted the text.
+// ReconfigRequest is the record of reconfig, which changes the ensemble's membership: either by NewMembers, all servers
+// from now on, or by Joining and Leaving. Servers are given as in zoo.cfg, such as
+// "server.4=host:2888:3888:participant;2181", and Leaving by their ids, such as "4,5"; commas separate them. A nil
+// pointer is encoded as null: the client omitted the text.
 type ReconfigRequest struct {
 	Joining, Leaving, NewMembers *string
 	CurConfigID                  int64 // expected config version, -1 for any

@@ -55,7 +55,7 @@ func AppendACLs(b []byte, v []ACL) []byte {
 // aclSizeMin is the encoded size of an ACL with empty strings in bytes.
 const aclSizeMin = 12
 
-// DecodeACLs reads a vector of ACL. It returns nil for null.
+// DecodeACLs reads a vector of ACL. It returns nil for null, and a slice that isn't nil for a count of 0.
 func DecodeACLs(d *Decoder) []ACL {
 	n := d.Count(aclSizeMin)
 	if n < 0 {
@@ -148,14 +148,16 @@ func (m CreateMode) TTL() bool {
 	return m == ModePersistentWithTTL || m == ModePersistentSequentialWithTTL
 }
 
-// TTLMax is the longest time to live in milliseconds, about 34.8 years.
+// TTLMax is the longest time to live in milliseconds, about 34.8 years. The shortest is 1; servers answer others with
+// ErrBadArguments.
 const TTLMax int64 = 0xffffffffff
 
 // EventType says what happened to a watched path.
 type EventType int32
 
 // The event types. Servers send only those from EventNodeCreated to EventNodeChildrenChanged. Client libraries make the
-// others for their users: EventNone for a change of the connection, and the last ones for watches that were removed.
+// others for their users: EventNone for a change of the connection, the three whose names end with WatchRemoved for
+// watches that were removed, and EventResync.
 const (
 	EventNone                   EventType = -1
 	EventNodeCreated            EventType = 1
