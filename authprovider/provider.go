@@ -46,8 +46,8 @@ type Provider interface {
 	// returns what it proves. An error refuses it: the client gets AuthFailed, and its connection ends. With an error that
 	// wraps ErrUndecided the connection ends without an answer. The error is logged and must not contain the credential.
 	// Requests that this client sends later wait until HandleAuthentication returns; other clients don't. The server sets
-	// no time limit, but pings wait, too: a client that hears nothing for 2/3 of its session timeout leaves, and sends the
-	// credential again to the next server.
+	// no time limit and doesn't cancel a call, but pings wait, too: a client that hears nothing for 2/3 of its session
+	// timeout leaves, and sends the credential again to the next server. So a provider bounds its own waits.
 	HandleAuthentication(r Request) (Identities, error)
 
 	// IsValid reports whether id may stand in an ACL. The server that the client is connected to asks when a request
@@ -87,8 +87,8 @@ type Identities struct {
 }
 
 // ErrUndecided is wrapped by the errors of a provider that could not judge a credential, for example because a service
-// that it asks is down. The client is not authenticated, but may try again, also at another server. After AuthFailed it
-// would not.
+// that it asks is down. The connection then ends without an answer, so the client tries again, also at another server;
+// one that gets AuthFailed gives up.
 var ErrUndecided = errors.New("the credential could not be judged")
 
 // SchemeBytesMax bounds the name of a scheme, in bytes.

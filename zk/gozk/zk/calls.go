@@ -50,7 +50,7 @@ func readWatched[T any](c *Conn, path string,
 	return read, statOf(stat, nil), c.watching(client, w), nil
 }
 
-// Get returns a znode's data and metadata. If a call fails, its metadata are nil or zero.
+// Get returns a znode's data and metadata. If a call fails, it returns no metadata: nil or a zero Stat.
 func (c *Conn) Get(path string) ([]byte, *Stat, error) { return read(c, path, (*zooid.Client).Get) }
 
 // GetW is like Get and also returns a channel that gets one Event when the data change or the znode is deleted. If GetW

@@ -16,7 +16,8 @@ var (
 )
 
 // A Lock is held by one user at a time. Each user has a Lock of its own with the same path. The end of the session
-// releases it; the holder learns of it only from the Conn's events. Only one goroutine may use a Lock.
+// releases it; the holder learns of it only from the Conn's events, and isn't certain to hold it from StateDisconnected
+// on. Only one goroutine may use a Lock.
 type Lock struct {
 	c    *Conn
 	path string
