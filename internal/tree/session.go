@@ -249,7 +249,9 @@ func (ss *Sessions) append(slot uint32, pathLen int) {
 func (ss *Sessions) remove(slot uint32, pathLen int) { ss.unlink(slot, pathLen).changes++ }
 
 // link is Tree.link for the list of an ephemeral znode's session, which it returns.
-func (ss *Sessions) link(slot uint32, pathLen int) *session { return ss.relink(slot, slot, slot, 1, pathLen) }
+func (ss *Sessions) link(slot uint32, pathLen int) *session {
+	return ss.relink(slot, slot, slot, 1, pathLen)
+}
 
 // unlink is Tree.unlink for the list of an ephemeral znode's session, which it returns.
 func (ss *Sessions) unlink(slot uint32, pathLen int) *session {

@@ -1,6 +1,10 @@
 package tree
 
-import "github.com/zooid-project/zooid/internal/policy"
+import (
+	"strings"
+
+	"github.com/zooid-project/zooid/internal/policy"
+)
 
 // The undoLog makes a multi all-or-nothing: its operations change the tree as they go, and each change records how to
 // undo it. Memory that an operation frees is only freed when the multi succeeds.
@@ -222,7 +226,7 @@ func (t *Tree) rollback() {
 			u.paths = u.paths[:len(u.paths)-1]
 			delete(t.quotas.paths, path)
 			if s.on {
-				t.quotas.paths[path] = struct{}{}
+				t.quotas.paths[strings.Clone(path)] = struct{}{} // it shares the request's memory
 			}
 		}
 	}

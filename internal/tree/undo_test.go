@@ -2,6 +2,8 @@ package tree
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/zooid-project/zooid/jute"
@@ -52,6 +54,25 @@ func (w *walker) succeeding(n int) (ops []modelOp) {
 		}
 	}
 	return ops
+}
+
+// TestUndoneQuotaKeepsNoRequest: a quota whose deletion is undone doesn't keep the memory of the request.
+func TestUndoneQuotaKeepsNoRequest(t *testing.T) {
+	l := newLimiter(t, 3)
+	l.multi([]jute.MultiOp{plain("/q"), plain(pathQuota + "/q"), plain(pathQuota + "/q/" + limitsName)})
+	body := jute.AppendMulti(nil, []jute.MultiOp{
+		{Op: jute.OpDelete, Path: pathQuota + "/q/" + limitsName, Version: -1},
+		{Op: jute.OpCheck, Path: "/none", Version: -1},
+	})
+	q := Request{Op: jute.OpMulti, Session: 1, Cnx: 1, Seq: nextSeq(l.tree) + 1, Identities: l.ids, Body: body}
+	batch := AppendRecord(AppendBatchHeader(nil, 1), &q)
+	if err := l.tree.Apply(1, l.tree.LastIndex()+1, batch, nil); err != nil {
+		t.Fatal(err)
+	}
+	clear(batch)
+	if _, ok := l.tree.quotas.paths["/q"]; !ok || len(l.tree.quotas.paths) != 1 {
+		t.Errorf("the quotas are of %q", slices.Collect(maps.Keys(l.tree.quotas.paths)))
+	}
 }
 
 // TestUndoIsSmall: a creation and a deletion in a multi are one step of the undo log each, changes of a new znode are
