@@ -278,9 +278,20 @@ func TestSlowDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const lines = 6000
+	const lines, first = 6000, 100
 	e := Entry{Operation: Create, Znode: strings.Repeat("x", valueBytesMax), Result: Success}
-	for range lines {
+	for range first {
+		l.Write(&e)
+	}
+	for taken := false; !taken; time.Sleep(time.Millisecond) { // until they are being written
+		l.mu.Lock()
+		taken = len(l.waiting) == 0
+		l.mu.Unlock()
+	}
+	if n := l.Memory(); n < first*valueBytesMax {
+		t.Errorf("%d lines that are being written take %d bytes", first, n)
+	}
+	for range lines - first {
 		l.Write(&e)
 	}
 	_, lost, _ := l.Counts()

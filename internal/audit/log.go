@@ -34,6 +34,7 @@ type Log struct {
 	mu            sync.Mutex
 	waiting       []byte
 	spare         []byte
+	writing       int   // bytes of memory of the lines that flush writes
 	written, lost int64 // lines
 	failures      failures
 	told          int64 // lost lines already reported in the log
@@ -109,14 +110,14 @@ func (l *Log) Counts() (written, lost, leftOut int64) {
 	return l.written, l.lost, l.failures.leftOut
 }
 
-// Memory returns the bytes of memory of the lines that wait, 0 if l is nil.
+// Memory returns the bytes of memory of the lines that wait or are being written, 0 if l is nil.
 func (l *Log) Memory() int64 {
 	if l == nil {
 		return 0
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return int64(cap(l.waiting) + cap(l.spare))
+	return int64(cap(l.waiting) + cap(l.spare) + l.writing)
 }
 
 // Close writes the waiting lines and ends the log.
@@ -170,7 +171,7 @@ const spareBytesMax = 1 << 20
 func (l *Log) flush() {
 	l.mu.Lock()
 	lines := l.waiting
-	l.waiting, l.spare = l.spare[:0], nil
+	l.waiting, l.spare, l.writing = l.spare[:0], nil, cap(lines)
 	l.mu.Unlock()
 	n, err := 0, error(nil)
 	if len(lines) > 0 {
@@ -179,6 +180,7 @@ func (l *Log) flush() {
 	l.mu.Lock()
 	l.written += int64(bytes.Count(lines[:n], newline))
 	l.lost += int64(bytes.Count(lines[n:], newline))
+	l.writing = 0
 	if cap(lines) <= spareBytesMax {
 		l.spare = lines[:0]
 	}
