@@ -141,12 +141,12 @@ func (t *Tree) link(slot uint32) { t.relink(slot, slot, slot, 1) }
 // undoes unlink if all later changes of the list have been undone.
 func (t *Tree) unlink(slot uint32) {
 	n := t.at(slot)
-	t.relink(slot, n.next, n.prev, ^uint32(0))
+	t.relink(slot, n.next, n.prev, -1)
 }
 
-// relink makes next what follows the sibling before a znode, and prev what precedes the one after it, and adds to the
-// number of its parent's children.
-func (t *Tree) relink(slot, next, prev, children uint32) {
+// relink sets a link in each of a znode's siblings, next in the one before it and prev in the one after it, or in its
+// parent in place of a missing one. It adds to the number of the parent's children.
+func (t *Tree) relink(slot, next, prev uint32, children int) {
 	n := t.at(slot)
 	p := t.extras.at(t.editLinks(n.parent).extra)
 	if n.prev != 0 {
@@ -159,7 +159,7 @@ func (t *Tree) relink(slot, next, prev, children uint32) {
 	} else {
 		p.last = prev
 	}
-	p.children += children
+	p.children += uint32(children)
 	t.lists.forget(n.parent)
 }
 

@@ -71,8 +71,8 @@ func (u *undoLog) inserted(slot uint32) {
 	u.replaced.again(slot)
 }
 
-// keepData records the data of the znode in slot, whose block must be kept, unless older ones are known to be recorded:
-// then it returns false.
+// keepData reports whether the block of a znode's data must be kept, and then records it. It needn't be kept if older
+// data of the znode are known to be recorded.
 func (u *undoLog) keepData(slot uint32, n *node) bool {
 	if u.replaced.again(slot) {
 		return false
