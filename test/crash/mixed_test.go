@@ -28,7 +28,7 @@ const (
 	// foundedCommit is the first one whose ensembles have an id that is drawn. It knows level 2.
 	foundedCommit = "1ed30d5732249e9cbe3c05e6724c17b2158be71a"
 	// landedCommit is the last one that has landed. It knows level 5.
-	landedCommit = "27cf6a3e71810ed142d7445f5f79fea7f30d60c1"
+	landedCommit = "b9e46f72e6718d24dcfbe9fb6e1da12d54b31728"
 )
 
 // The levels of the versions.
