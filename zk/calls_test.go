@@ -96,6 +96,25 @@ func TestRetryThrottled(t *testing.T) {
 	})
 }
 
+// A context that ends during the pause ends the call with its own error, and the write isn't sent again.
+func TestRetryCanceled(t *testing.T) {
+	t.Parallel()
+	scripted(t, Options{}, func(t *testing.T, c *Client, _ *network) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		_, err := c.Set(ctx, "/a", nil, AnyVersion)
+		isError(t, err, context.DeadlineExceeded, "setData")
+		if MaybeApplied(err) || Retryable(err) || !strings.Contains(err.Error(), "throttled") {
+			t.Errorf("error %v", err)
+		}
+		get(t, c, "/a")
+	}, func(p *peer) {
+		p.accept()
+		p.reply(p.want(jute.OpSetData).xid, 0, ErrThrottledOp, nil)
+		p.serve()
+	})
+}
+
 // A caller may leave. Its late reply is dropped, and the next call gets the correct reply.
 func TestCallerLeaves(t *testing.T) {
 	t.Parallel()

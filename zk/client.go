@@ -128,8 +128,7 @@ func (c *Client) Session() Session {
 // UpdateServers replaces the list of servers with those of connect, which must have no chroot. The client moves to
 // another server if its own isn't in the list. Otherwise it may move, with a probability that spreads all clients with
 // the same list evenly. It moves in the background once all requests that it has sent are answered, or after two
-// seconds. A move shows in States, and to persistent watches, as a lost connection does. UpdateServers doesn't wait. It
-// fails if Options.SRV is set.
+// seconds; to States and watches, a move is a lost connection. UpdateServers doesn't wait. It fails with Options.SRV.
 func (c *Client) UpdateServers(connect string) error {
 	parsed, err := ParseConnectString(connect)
 	if err != nil {
@@ -200,13 +199,15 @@ func (c *Client) try(ctx context.Context, k *call) (completed bool, err error) {
 		if err == nil || !completed {
 			return completed, err
 		}
-		again := false
-		if Retryable(err) && ctx.Err() == nil {
-			pause, more := c.s.opt.Retry(attempt, err)
-			again = more && sleep(ctx, pause) == nil
+		if !Retryable(err) || ctx.Err() != nil {
+			return true, err
 		}
+		pause, again := c.s.opt.Retry(attempt, err)
 		if !again {
 			return true, err
+		}
+		if sleep(ctx, pause) != nil {
+			return true, cancelError(ctx, k, "", false, fmt.Sprintf("not sent again after: %v", err))
 		}
 		k.err, k.res = nil, result{}
 		if k.seen != nil {

@@ -120,8 +120,8 @@ type Options struct {
 
 	// Retry decides whether a failed call is sent again, and after which pause. It is called only if Retryable(err) holds,
 	// so no policy can apply a write twice. attempt is the number of attempts so far, at least 1; a lost connection may
-	// end an attempt before the request was sent. Only the end of the call's context shortens the pause (the call then
-	// fails with err), not that of the client, which doesn't wait for it. Pipelines never retry. Nil means RetrySafe(3).
+	// end an attempt before the request was sent. The end of the call's context, whose error is then the call's, shortens
+	// the pause; the end of the client doesn't. Pipelines never retry. Nil means RetrySafe(3).
 	Retry func(attempt int, err error) (pause time.Duration, again bool)
 
 	// lookup resolves a host name; nil if Dial does.

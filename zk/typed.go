@@ -12,8 +12,8 @@ import (
 type Codec[T any] interface {
 	// Encode returns a value's data, which may share its memory. Servers accept up to jute.maxbuffer bytes, usually 1 MiB.
 	Encode(value T) ([]byte, error)
-	// Decode returns the value of a znode's data. It must not keep data, which is nil or empty for a znode without data.
-	// An error means that the data don't have the form of the codec.
+	// Decode returns the value of a znode's data. It must not keep data, which may be nil. An error means that the data
+	// don't have the form of the codec.
 	Decode(data []byte) (T, error)
 }
 

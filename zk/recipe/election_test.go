@@ -123,7 +123,7 @@ func TestElectionLeaderLost(t *testing.T) {
 		challenger := recipe.NewLatch(a.source(), "/latch", recipe.Options{})
 		defer challenger.Close()
 		a.expire(s)
-		if got := <-terms; got.cause != recipe.ErrSuspended && got.cause != recipe.ErrLost {
+		if got := <-terms; got.cause != recipe.ErrSuspended && !errors.Is(got.cause, recipe.ErrLost) {
 			t.Errorf("expired: %+v", got)
 		}
 		if again := <-began; again <= first {

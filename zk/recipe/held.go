@@ -92,7 +92,7 @@ func (h *Held) Confirm(ctx context.Context) error {
 				return err
 			}
 		case err == nil, zk.SessionLost(err):
-			h.lose()
+			h.lose(err)
 			_, err = h.renew(losses)
 			return err
 		case !again(ctx, err):
@@ -141,7 +141,7 @@ func (h *Held) Unlock(ctx context.Context) error {
 		return fmt.Errorf("recipe: unlock %s: %w", h.path, gone)
 	}
 	if errors.Is(err, zk.ErrNoNode) || zk.SessionLost(err) {
-		return fmt.Errorf("recipe: unlock %s: %w", h.path, ErrLost)
+		return fmt.Errorf("recipe: unlock %s: %w", h.path, lost(err))
 	}
 	return err
 }
@@ -157,10 +157,18 @@ func (h *Held) finish(why error) error {
 	return h.gone
 }
 
-// lose records that the lock is lost, and ends the goroutines that watch it.
-func (h *Held) lose() {
-	h.finish(ErrLost)
+// lose records that the lock is lost, and ends the goroutines that watch it. err is as in lost.
+func (h *Held) lose(err error) {
+	h.finish(lost(err))
 	h.stop()
+}
+
+// lost returns the error of a lock whose session has ended with err, or whose znode is gone.
+func lost(err error) error {
+	if zk.SessionLost(err) {
+		return fmt.Errorf("%w: %w", ErrLost, err)
+	}
+	return ErrLost
 }
 
 // suspend ends the current context.
@@ -179,8 +187,11 @@ func (h *Held) watchStates(life context.Context, states *zk.States) {
 		switch {
 		case life.Err() != nil:
 			return
-		case err != nil || change.State.Final():
-			h.lose()
+		case err != nil:
+			h.lose(err)
+			return
+		case change.State.Final():
+			h.lose(change.Err)
 			return
 		case change.State != zk.StateConnected || change.Missed > 0:
 			h.suspend()
@@ -210,7 +221,7 @@ func (h *Held) watchNode(life context.Context) {
 			continue
 		}
 		if life.Err() == nil {
-			h.lose()
+			h.lose(err)
 		}
 		return
 	}

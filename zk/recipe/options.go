@@ -34,8 +34,8 @@ var (
 	// stop using the resource, then call Held.Confirm.
 	ErrSuspended = errors.New("the connection was lost, so the lock may be lost too")
 
-	// ErrLost says that the lock is lost: its session has ended, or another client deleted its znode. zk.SessionLost
-	// doesn't hold for it: work that zk.Sessions.Run is to repeat returns the error of a call of its client.
+	// ErrLost says that the lock is lost: its session has ended, or another client deleted its znode. In the first case
+	// the error wraps the session's too, so zk.SessionLost holds.
 	ErrLost = errors.New("the lock is lost")
 
 	// ErrReleased says that the holder released the lock.

@@ -259,7 +259,7 @@ func TestLockAll(t *testing.T) {
 		if err := all.Confirm(a.ctx); !errors.Is(err, recipe.ErrLost) {
 			t.Errorf("confirm: %v", err)
 		}
-		if cause := context.Cause(all.Context()); cause != recipe.ErrLost {
+		if cause := context.Cause(all.Context()); !errors.Is(cause, recipe.ErrLost) {
 			t.Errorf("cause %v", cause)
 		}
 		if _, err := c.Multi(a.ctx, all.Guards()...); !errors.Is(err, zk.ErrNoNode) {
