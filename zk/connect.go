@@ -116,8 +116,7 @@ func (s *session) requestID() int64 {
 // errListChanged ends an attempt that was under way when UpdateServers was called.
 var errListChanged = errors.New("the list of servers has changed")
 
-// attempt connects to a server. It tries all addresses of the server, since one may accept connections without serving
-// them.
+// attempt connects to a server. It tries all its addresses, since one may accept connections without serving them.
 func (s *session) attempt(ctx context.Context, server string) (*link, error) {
 	s.mu.Lock()
 	share := s.timing.connect

@@ -35,8 +35,8 @@
 //
 // [Client.AddAuth] adds credentials of the first kind later. Packages [github.com/zooid-project/zooid/zk/scram] and
 // [github.com/zooid-project/zooid/zk/kerberos] have further SASL mechanisms, and a program can implement its own
-// [SASLMechanism]. If a server refuses new credentials of AddAuth, that call fails, and only the connection is lost. If
-// it refuses others, or those that AddAuth added earlier, the client ends with [ErrAuthFailed].
+// [SASLMechanism]. If a server refuses the credentials of an AddAuth, that call fails, and the connection is lost but
+// not the session. If it refuses others, or those that an AddAuth added earlier, the client ends with [ErrAuthFailed].
 //
 // # Calls
 //
@@ -44,7 +44,7 @@
 // context ends later, the call returns, but the server may still carry out the request; the error says so. Errors of
 // this package and of package recipe wrap the Err of an ended context, never its cause: the cause may be the error of
 // another call, such as ErrNodeExists, and would look like this call's result. Data passed to a call are copied before
-// it returns, and data that it returns belong to the caller:
+// it returns, and data that it returns belong to the caller. Keeping a name or result keeps its whole reply in memory.
 //
 //	data, stat, err := c.Get(ctx, "/config")
 //	...
@@ -135,8 +135,7 @@
 //
 // Package [github.com/zooid-project/zooid/zk/recipe] has locks, elections, queues and caches.
 // [github.com/zooid-project/zooid/zktest] runs real servers inside a test and makes them fail.
-// [github.com/zooid-project/zooid/zk/gozk/zk] has the interface of go-zookeeper/zk, for programs written for that
-// client.
+// [github.com/zooid-project/zooid/zk/gozk/zk] has the interface of go-zookeeper/zk.
 //
 // # Servers
 //
@@ -149,7 +148,7 @@
 //
 // Every queue is bounded: unanswered requests (Options.MaxOutstanding), their bytes, unread events, unread state
 // changes, and the sizes of requests and replies. At a bound the caller waits, or gets an error that names the bound,
-// such as [ErrRequestTooLarge] or [ErrReplyTooLarge].
+// such as [ErrRequestTooLarge] or [ErrReplyTooLarge], or one event replaces those that are unread.
 //
 // # Differences from Apache's Java client
 //

@@ -18,11 +18,11 @@ var (
 	ErrReplyTooLarge   = errors.New("the reply is too large")   // the connection was closed; see Options.MaxResponseBytes
 )
 
-// An Error says which operation failed, on which path, at which server and why. Err is a Code if a server refused the
-// request or the connection was lost. If the call's context ended, Err is the context's Err, not its cause. If an
-// argument is invalid, the request wasn't sent, and Err wraps a *jute.PathError (which isn't an ErrBadArguments),
-// ErrBadArguments or ErrInvalidACL. Err can also be ErrClosed, ErrRequestTooLarge or ErrReplyTooLarge. If the server
-// refused an operation of a Multi, Err is a *MultiError.
+// An Error says which operation failed, on which path, at which server and why. Err is a Code, or wraps one, if a
+// server refused the request, the connection was lost, or the session has ended. If the call's context ended, Err is
+// the context's Err, not its cause. If an argument is invalid, the request wasn't sent, and Err wraps a *jute.PathError
+// (which isn't an ErrBadArguments), ErrBadArguments or ErrInvalidACL. Err can also be ErrClosed, ErrRequestTooLarge or
+// ErrReplyTooLarge. If the server refused an operation of a Multi, Err is a *MultiError.
 type Error struct {
 	Op     string // ZooKeeper's name of the operation, such as "getData"
 	Path   string // as the caller gave it; the scheme for AddAuth; "" if the operation has no path
@@ -80,7 +80,8 @@ func (e *MultiError) Unwrap() error { return e.Code }
 // same client until it succeeds, then read: without Sync the read may come from a server that is behind. After Sync, a
 // write that wasn't applied never will be. If this client has ended, another one can tell once this one's session has
 // ended, or has been resumed (Options.Resume). MaybeApplied returns false for reads (see Retryable), for requests that
-// were never sent, and for every error that a server returned, except one of CreateProtected after an earlier attempt.
+// were never sent, and for errors that a server returned. The exception is an error of CreateProtected after an attempt
+// whose reply was lost.
 func MaybeApplied(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.maybeApplied

@@ -19,8 +19,8 @@ type Hooks struct {
 	// Options.Retry count as part of the same request. Calls that make several requests, such as EnsurePath, CreateAll,
 	// CreateProtected, DeleteAll, Typed.Update and those of recipes, are reported once for each request, under its own Op.
 	// Calls that this client refuses because of their arguments aren't reported, and neither are requests that it makes by
-	// itself, such as pings. ctx is the call's context. The hook runs on the caller's goroutine, but for calls of a
-	// Pipeline on the goroutine that reads the connection, which waits for it.
+	// itself, such as pings. ctx is the call's context. The hook runs on the caller's goroutine. For a call of a Pipeline
+	// it runs on the goroutine that reads the connection, which waits for it.
 	Request func(ctx context.Context, r RequestEnd)
 
 	// Connect is called when an attempt to connect to a server has ended. server is the host:port in the list of
@@ -57,7 +57,7 @@ type RequestEnd struct {
 	Start    time.Time     // when the caller began, before any wait for room in the queue
 	Duration time.Duration // until the end, with all attempts and pauses
 	Attempts int           // 1, or more because of Options.Retry
-	Sent     int           // the size of the request in bytes, with its length field, however often it was sent, if at all
+	Sent     int           // bytes of the request with its length field, counted once even if it was sent again or never
 	Received int           // the size of the reply in bytes, including its length field; 0 without a reply
 }
 

@@ -53,8 +53,7 @@ func (m *mailbox[T]) signal() {
 	}
 }
 
-// try returns the oldest item. If there is none, it returns the reason why the mailbox was closed, or nil if it is
-// open.
+// try returns the oldest item. If there is none, it returns the reason why the mailbox was closed, nil if open.
 func (m *mailbox[T]) try() (item T, ok bool, end error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -44,8 +44,8 @@ type Future[T any] struct {
 // Done returns a channel that is closed when the call has ended.
 func (f Future[T]) Done() <-chan struct{} { return f.k.done }
 
-// Wait waits for the result and returns it. If ctx ends first, the error wraps ctx's; the call isn't cancelled, and
-// Wait may be called again.
+// Wait waits for the result and returns it. If ctx ends first, the error wraps ctx's, and MaybeApplied holds for a
+// write; the call continues, and Wait may be called again.
 func (f Future[T]) Wait(ctx context.Context) (T, error) {
 	var none T
 	select {

@@ -75,7 +75,8 @@ const sessionSettled = 5 * time.Second
 
 // Run calls work with a session. When work fails because its session has ended (SessionLost), and ctx hasn't, Run calls
 // it again with the next session. It returns any other result of work, nil included, and errors of ctx and of Client.
-// If a session lasts less than five seconds, it pauses before the next one, longer each time, up to 1.6 seconds.
+// If work fails so within five seconds several times in a row, Run pauses before the next call, longer each time, up to
+// 1.6 seconds.
 func (s *Sessions) Run(ctx context.Context, work func(*Client) error) error {
 	for ended := 0; ; ended++ {
 		begun := time.Now()

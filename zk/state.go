@@ -37,19 +37,18 @@ func (s State) Final() bool { return s >= StateExpired }
 type StateChange struct {
 	State     State
 	Server    string // the server connected to or lost, as host:port; else ""
-	SessionID int64  // 0 before the first connection
+	SessionID int64  // before the first connection 0, or that of Options.Resume
 	Err       error  // why a connection was lost or the session ended
 
 	// Missed counts the changes before this one that were dropped because the reader was too slow.
 	Missed int
 }
 
-// statesMax bounds the unread changes of one reader. If the state changes faster than the reader reads, only the latest
-// matters.
+// statesMax bounds the unread changes of one reader. For a slow reader only the latest matters.
 const statesMax = 64
 
-// States delivers a client's state changes to one reader, in order. It never blocks the client: when 64 changes are
-// unread, the latest replaces all, with the others counted in Missed.
+// States delivers a client's state changes to one reader, in order. It never blocks the client: if another change comes
+// while 64 are unread, it replaces them, and Missed counts them.
 type States struct {
 	s   *session
 	box mailbox[StateChange]

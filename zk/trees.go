@@ -6,12 +6,11 @@ import (
 	"fmt"
 )
 
-// parentTries bounds how often EnsurePath and CreateAll try again because a znode that they have just seen or made is
-// gone.
+// parentTries bounds how often EnsurePath and CreateAll try again because a znode just seen or made is gone.
 const parentTries = 3
 
-// CreateAll is like Create, but first makes missing parents with EnsurePath and the same acl. If it fails, the parents
-// stay, and MaybeApplied may hold because of one of them.
+// CreateAll is like Create, but first makes missing parents with EnsurePath and the same acl, which must permit this
+// client to create children. If it fails, the parents stay, and MaybeApplied may hold because of one of them.
 func (c *Client) CreateAll(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, error) {
 	for tries := 1; ; tries++ {
 		created, err := c.Create(ctx, path, data, mode, acl)

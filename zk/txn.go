@@ -29,7 +29,7 @@ type Txn struct {
 // Txn starts an empty transaction.
 func (c *Client) Txn() *Txn { return &Txn{c: c} }
 
-// Check makes the transaction fail unless the znode exists and its data version is version. AnyVersion matches every
+// Check fails the transaction unless the znode exists and its data version is version. AnyVersion matches every
 // version.
 func (t *Txn) Check(path string, version int32) *Txn { return t.add(CheckOp(path, version), nil) }
 
@@ -39,8 +39,7 @@ func (t *Txn) Create(path string, data []byte, mode CreateMode, acl []ACL, into 
 	return t.add(CreateOp(path, data, mode, acl), createdInto(into))
 }
 
-// CreateTTL makes a znode with a time to live, as Client.CreateTTL does. Commit stores its path and metadata in each of
-// into.
+// CreateTTL makes a znode as Client.CreateTTL does. Commit stores its path and metadata in each of into.
 func (t *Txn) CreateTTL(path string, data []byte, mode CreateMode, acl []ACL, ttl time.Duration,
 	into ...*Created) *Txn {
 	return t.add(CreateTTLOp(path, data, mode, acl, ttl), createdInto(into))
@@ -64,8 +63,8 @@ func (t *Txn) Len() int { return len(t.ops) }
 
 // Commit applies all operations or none and waits for the reply, as Client.Multi does. If the server refuses an
 // operation, the error wraps a *MultiError with its index, name, path and code, and errors.Is finds the code. Each
-// Commit sends all steps, including those that an earlier one has applied. After an error, a Txn may be committed again
-// unless MaybeApplied holds; if it does, once a read after a Sync shows that nothing was applied.
+// Commit sends all steps, including those that an earlier one has applied. After an error a Txn may be committed again.
+// If MaybeApplied holds for the error, first find out by a Sync and a read that nothing was applied.
 func (t *Txn) Commit(ctx context.Context) error {
 	results, err := t.c.Multi(ctx, t.ops...)
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 )
 
 // AddWatch sets a persistent watch on path alone or on path with all its descendants. The znode need not exist. The
-// watch stays until it is closed or removed, or the session ends. No watch is set if err is not nil; if ctx ended
-// before the reply, the client removes the server's watch once it has no other one on the path. Several watches may
-// cover one znode, also both modes on one path; each gets all its events. Servers before 3.9 keep one watch per path
-// and client: on such servers, don't combine a persistent watch with one-shot watches, or with one of the other mode,
-// on the same path. Servers before 3.6 refuse it with ErrUnimplemented.
+// watch stays until it is closed or removed, or the session ends. No watch is set if err is not nil. If ctx ended
+// before the reply, the server may have one, which the client removes once it has no other watch on the path. Several
+// watches may cover one znode, also both modes on one path; each gets all its events. Servers before 3.9 keep one watch
+// per path and client: on such servers, don't combine a persistent watch with one-shot watches, or with one of the
+// other mode, on the same path. Servers before 3.6 refuse it with ErrUnimplemented.
 func (c *Client) AddWatch(ctx context.Context, path string, mode AddWatchMode) (*Watch, error) {
 	k, err := c.newCall(jute.OpAddWatch, path, false)
 	if err != nil {

@@ -54,7 +54,7 @@ func (c *Client) Set(ctx context.Context, path string, data []byte, version int3
 }
 
 // SetACL replaces a znode's access control list if its ACL version (Stat.Aversion) is aversion. AnyVersion matches
-// every version. SetACL returns the new metadata, and fails with ErrNoNode or ErrBadVersion.
+// every version. acl must not be empty. SetACL returns the new metadata, and fails with ErrNoNode or ErrBadVersion.
 func (c *Client) SetACL(ctx context.Context, path string, acl []ACL, aversion int32) (Stat, error) {
 	k, err := c.newCall(jute.OpSetACL, path, false)
 	if err == nil {
@@ -108,8 +108,7 @@ func (c *Client) setCall(path string, data []byte, version int32) (*call, error)
 	return c.sized(k, r.Append(k.begin()))
 }
 
-// createdOf returns the path and metadata of the znode that k created. The reply of the operation create has no
-// metadata.
+// createdOf returns the path and metadata of the znode that k created. The reply to create has no metadata.
 func (c *Client) createdOf(k *call, err error) (string, Stat, error) {
 	if err != nil {
 		return "", Stat{}, err
