@@ -91,7 +91,7 @@ func (k *Cache) Len() int {
 // Wait waits until the cache is complete, at the beginning or after a loss of the connection. It fails when ctx ends.
 // It fails with ErrClosed if the cache is closed, with zk.ErrClosed if its zk.Sessions is closed, and with the error
 // that has ended the cache, such as that of an invalid path, zk.ErrUnimplemented of a server without persistent
-// watches, or zk.ErrReplyTooLarge for a znode larger than zk.Options.MaxResponseBytes.
+// watches, or zk.ErrReplyTooLarge for a znode or a list of children larger than zk.Options.MaxResponseBytes.
 func (k *Cache) Wait(ctx context.Context) error {
 	for {
 		fresh, changed, err := k.state()

@@ -40,7 +40,8 @@
 //	})
 //
 // Constructors don't check a path: an invalid one fails the first call, or Wait. As in package zk, data passed to a
-// call are copied before it returns, and data that it returns belong to the caller.
+// call are copied before it returns, and data that it returns belong to the caller. Exceptions are Options,
+// Ephemeral.SetData, and the data of caches and groups.
 //
 // # Failures
 //

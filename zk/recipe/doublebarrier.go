@@ -38,9 +38,8 @@ func NewDoubleBarrier(c *zk.Client, path string, members int, opt Options) *Doub
 	return &DoubleBarrier{c: c, path: path, members: members, opt: opt}
 }
 
-// Enter waits until all members have entered. If it fails, for example because ctx has ended, this client isn't a
-// member and may call Enter again. If the last member entered just before, the others have gone on, with this client
-// counted.
+// Enter waits until all members have entered. If it fails, for example because ctx has ended, it takes this client out
+// and may be called again. If all members had entered by then, the others pass the barrier anyway.
 func (b *DoubleBarrier) Enter(ctx context.Context) error {
 	b.mine, b.opened = newUUID(), 0
 	err := b.enter(ctx)
@@ -101,9 +100,10 @@ func (b *DoubleBarrier) others(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// Leave waits until all members have left. If it fails while it waits, this client is no longer a member. If ctx ends
-// before the client's znode is deleted, the deletion continues in the background. If the ensemble refuses the deletion,
-// the client stays a member until its session ends. Call Leave only after Enter has succeeded.
+// Leave waits until all members have left. If it fails while it waits, this client is no longer a member, and another
+// Leave continues to wait. If ctx ends before the client's znode is deleted, the deletion continues in the background.
+// If the ensemble refuses the deletion, the client stays a member until its session ends. Call Leave only after Enter
+// has succeeded.
 func (b *DoubleBarrier) Leave(ctx context.Context) error {
 	if err := remove(ctx, b.c, join(b.path, b.mine)); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err

@@ -28,10 +28,10 @@ func NewElection(sessions *zk.Sessions, path string, opt Options) *Election {
 }
 
 // Run takes part in the election and calls lead when this client leads. lead must return soon after its context has
-// ended, since another client may lead then. The context ends when that of Run ends (held.Context doesn't), and with
-// the cause ErrSuspended or ErrLost when it is uncertain whether this client still leads. In the uncertain case, Run
-// waits for lead to return, ignores its error, and calls lead again when this client leads. The same happens, with the
-// cause ErrReleased, if lead calls held.Unlock; the next leader is then another candidate, if there is one.
+// ended, since another client may lead then. Unlike held.Context, lead's context ends when that of Run ends. It also
+// ends, with a cause that wraps ErrSuspended or ErrLost, when this client may no longer lead. Run then waits for lead
+// to return, ignores its error, and calls lead again when this client leads. If lead calls held.Unlock, the same
+// happens with the cause ErrReleased; the next leader is then another candidate, if there is one.
 //
 // When lead returns while its context is alive, or after the context of Run has ended, Run resigns, which may take up
 // to five seconds, and returns lead's error. To lead again, call Run again. While this client doesn't lead, Run returns

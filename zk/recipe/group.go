@@ -80,7 +80,7 @@ func (g *Group) Close() {
 }
 
 // Members returns the data of a group's members by id, without joining it. It takes a request for each member. If the
-// group's path doesn't exist, the map is empty.
+// group's path doesn't exist, the map is nil.
 func Members(ctx context.Context, c *zk.Client, path string) (map[string][]byte, error) {
 	return childrenData(ctx, c, path)
 }

@@ -168,7 +168,8 @@ func (l *Ledger) outcome(ctx context.Context) (zxid int64, settled bool) {
 	return zxid, true
 }
 
-// Close deletes the ledger's znode, as the end of the session does. Commit may be called again afterwards.
+// Close deletes the ledger's znode, as the end of the session does. It first waits for a Commit that is running. If ctx
+// ends, it fails, and a deletion that has begun continues in the background. Commit may be called again afterwards.
 func (l *Ledger) Close(ctx context.Context) error {
 	if !l.take(ctx) {
 		return fmt.Errorf("recipe: close ledger: %w", ctx.Err())

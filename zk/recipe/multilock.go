@@ -143,8 +143,8 @@ func (a *HeldAll) Guards() []zk.MultiOp {
 	return ops
 }
 
-// Unlock releases all the locks, the last acquired first, and returns the joined errors of Held.Unlock. It is
-// idempotent.
+// Unlock releases all the locks, the last acquired first, and returns the joined errors of Held.Unlock. Like
+// Held.Unlock it may be called again.
 func (a *HeldAll) Unlock(ctx context.Context) error {
 	a.mu.Lock()
 	a.end(ErrReleased)

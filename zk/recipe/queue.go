@@ -123,8 +123,8 @@ func (q *Queue) take(ctx context.Context, path string) ([]byte, error) {
 	}
 }
 
-// A Claim is an item that no other consumer gets while the session lasts. When the session has ended, Done and Return
-// report it; to notice it earlier, use zk.Client.States.
+// A Claim is an item that no other consumer gets before Done, Return or the end of the session. When the session has
+// ended, Done and Return report it; to notice it earlier, use zk.Client.States.
 type Claim struct {
 	Items [][]byte // all items of one Put
 
@@ -359,8 +359,9 @@ func eitherFires(ctx context.Context, a, b *zk.Watch) error {
 	}
 }
 
-// Close deletes the znode of the changes' ledger, as the end of the session does. The items and this client's claims
-// stay, and the queue and the claims may be used again.
+// Close deletes the znode of the queue's Ledger (see Ledger.Close). If another goroutine waits in Take or Claim, Close
+// waits for it, until ctx ends. The items and this client's claims stay, and the queue and the claims may be used
+// again.
 func (q *Queue) Close(ctx context.Context) error {
 	select {
 	case <-q.turn:

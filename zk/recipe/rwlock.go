@@ -49,7 +49,7 @@ func (l *RWLock) Participants(ctx context.Context) ([]Participant, error) {
 // any it has seen.
 func (s *Side) Lock(ctx context.Context) (*Held, error) { return s.line.lock(ctx, true) }
 
-// TryLock acquires this side if it needn't wait for another client, and otherwise fails with ErrTaken. It waits for a
+// TryLock acquires this side if it needn't wait for others, and otherwise fails with ErrTaken. It waits for a
 // connection.
 func (s *Side) TryLock(ctx context.Context) (*Held, error) { return s.line.lock(ctx, false) }
 

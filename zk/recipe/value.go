@@ -75,9 +75,10 @@ func (v *Value) Set(ctx context.Context, data []byte) error {
 const contentionPauseMax = 64 * time.Millisecond
 
 // Update replaces the value by the result of change and returns the new value. If another client changes the value
-// meanwhile, Update calls change again with that value, until ctx or the session ends. If change returns an error,
-// Update writes nothing and returns the same error. old is nil if the znode doesn't exist, or if nil was written last;
-// change may keep and modify it. A nil result makes the data null, and doesn't delete the znode.
+// meanwhile, Update calls change again with that value, after a pause of up to 64 ms, until ctx or the session ends. If
+// change returns an error, Update writes nothing and returns the same error. old is nil if the znode doesn't exist, or
+// if nil was written last; change may keep and modify it. A nil result makes the data null, and doesn't delete the
+// znode.
 func (v *Value) Update(ctx context.Context, change func(old []byte) ([]byte, error)) ([]byte, error) {
 	for wait := time.Millisecond; ; wait = min(2*wait, contentionPauseMax) {
 		old, version, err := v.Get(ctx)
@@ -101,8 +102,7 @@ func (v *Value) Update(ctx context.Context, change func(old []byte) ([]byte, err
 	}
 }
 
-// Close deletes the znode of the changes' ledger, as the end of the session does. The value stays, and v may be used
-// again.
+// Close deletes the znode of the value's Ledger (see Ledger.Close). The value stays, and v may be used again.
 func (v *Value) Close(ctx context.Context) error { return v.ledger.Close(ctx) }
 
 // A Counter is a number that several clients change. It is stored in 8 bytes, big endian, as in Curator's
@@ -125,7 +125,7 @@ func (n *Counter) Get(ctx context.Context) (int64, error) {
 	return n.decode(data)
 }
 
-// Add adds delta, which may be negative, and returns the sum. It waits as Value.Update does if other clients are
+// Add adds delta, which may be negative, and returns the sum. It pauses as Value.Update does if other clients are
 // faster. Overflow wraps around as for an int64.
 func (n *Counter) Add(ctx context.Context, delta int64) (int64, error) {
 	var sum int64
@@ -142,8 +142,7 @@ func (n *Counter) Set(ctx context.Context, number int64) error {
 	return n.value.Set(ctx, binary.BigEndian.AppendUint64(nil, uint64(number)))
 }
 
-// Close deletes the znode of the changes' ledger, as the end of the session does. The number stays, and n may be used
-// again.
+// Close deletes the znode of the counter's Ledger (see Ledger.Close). The number stays, and n may be used again.
 func (n *Counter) Close(ctx context.Context) error { return n.value.Close(ctx) }
 
 func (n *Counter) decode(data []byte) (int64, error) {
