@@ -61,7 +61,7 @@ func (o *MultiOp) Append(b []byte) []byte {
 
 // DecodeMulti decodes the record of a multi or multiRead request. Like Apache's decoder it fails on an operation that
 // can't be part of one, on a mix of reads and writes, and on a create, create2 or createContainer whose flags aren't a
-// mode or have a time to live. The returned error is one of these, which d.Err doesn't report, or that of d.Err.
+// mode or have a time to live. The returned error is one of these, which d.Err doesn't report, or wraps that of d.Err.
 // Zooid's servers answer all of them with ErrMarshallingError. DecodeMulti doesn't know the request's Op: the caller
 // refuses reads in a multi, and writes in a multiRead.
 func DecodeMulti(d *Decoder) ([]MultiOp, error) {

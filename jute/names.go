@@ -7,7 +7,8 @@ var permLetters = [...]struct {
 	letter byte
 }{{PermCreate, 'c'}, {PermDelete, 'd'}, {PermRead, 'r'}, {PermWrite, 'w'}, {PermAdmin, 'a'}}
 
-// String returns the letters of the permissions in zkCli's order, such as "cdrwa", or "none".
+// String returns the letters of the permissions in zkCli's order, such as "cdrwa", or "none". Bits outside PermAll
+// follow, as in "r+0x20".
 func (p Perm) String() string {
 	if p == 0 {
 		return "none"

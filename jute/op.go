@@ -5,11 +5,11 @@ import "strconv"
 // Op is an operation code in a RequestHeader.
 type Op int32
 
-// The operation codes. Clients never send OpCreateSession and OpError: OpError is the type of a failed result of a
-// multi, and the servers' logs use OpCreateSession and OpCloseSession for the beginning and the end of a session.
-// OpDeleteContainer is the servers' own, too, and OpCheck is only part of a multi. Requests of ping, closeSession and
-// whoAmI have no record. Neither do the replies to ping, closeSession, delete, checkWatches, removeWatches, auth,
-// setWatches and setWatches2.
+// The operation codes. Clients never send OpNotification, OpCreateSession and OpError: notifications are known by their
+// xid, OpError is the type of a failed result of a multi, and the servers' logs use OpCreateSession and OpCloseSession
+// for the beginning and the end of a session. OpDeleteContainer is the servers' own, too, and OpCheck is only part of a
+// multi. Requests of ping, closeSession and whoAmI have no record. Neither do the replies to ping, closeSession,
+// delete, checkWatches, removeWatches, auth, setWatches and setWatches2.
 const (
 	OpNotification         Op = 0
 	OpCreate               Op = 1

@@ -144,7 +144,8 @@ func (r *IntResponse) Decode(d *Decoder) { r.Value = d.Int() }
 // ClientInfo is one identity in the reply to whoAmI.
 type ClientInfo struct{ Scheme, User string }
 
-// WhoAmIResponse is the reply to whoAmI, a request without a record.
+// WhoAmIResponse is the reply to whoAmI, a request without a record. Its vector is never null: Append writes nil
+// Clients as an empty one, and Decode returns an empty slice for null.
 type WhoAmIResponse struct{ Clients []ClientInfo }
 
 // Append appends the record.
