@@ -30,7 +30,7 @@ type Options struct {
 	// tick late. 0 means DefaultTick. It may be from 1 ms to MaxSessionTimeout/2.
 	Tick time.Duration
 
-	// SuperDigest is the superuser of the scheme digest, as "user:hash"; "" for none. See zk.DigestID for the hash.
+	// SuperDigest is the superuser of the scheme digest, "user:hash", the ID of zk.DigestID(user, password); "" for none.
 	SuperDigest string
 
 	// Users are the users for logins by SASL (zk.DigestMD5), with their passwords. Nil disables SASL. Clients needn't
