@@ -100,10 +100,10 @@ var (
 )
 
 // Register makes a provider available under the name that authProvider.N gives in zoo.cfg, such as that of the Java
-// class it replaces. It panics if the name is empty or already registered. The server calls open when it starts, once
-// for each authProvider.N with the name. It passes no settings, so the provider reads its own, for example from a file
-// or the environment. open can't return an error: a provider without usable settings can refuse every credential, or
-// panic, so that the server doesn't start.
+// class it replaces. It panics if the name is empty or taken, or if open is nil. The server calls open when it starts,
+// once for each authProvider.N with the name. It passes no settings, so the provider reads its own, for example from a
+// file or the environment. open can't return an error: a provider without usable settings can refuse every credential,
+// or panic, so that the server doesn't start.
 func Register(name string, open func() Provider) {
 	mu.Lock()
 	defer mu.Unlock()

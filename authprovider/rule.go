@@ -8,11 +8,12 @@ import (
 // A Matcher is a Provider whose ids are matched by a Rule instead of equality. It corresponds to the method matches of
 // Apache's interface.
 //
-// Every server evaluates ACLs itself, so the rule is a part of the ensemble's state: the log names it,
-// and a server that doesn't have a rule of that name stops rather than evaluate an ACL in another way.
-// A rule comes into force once all members, voters and observers, are configured with it. Until then
-// requests with an ACL of the scheme are refused with InvalidACL, and ACLs that exist are matched by
-// the rule in force before, or by equality.
+// Every server evaluates ACLs itself, so the rule is a part of the ensemble's state: the log names it, and a server
+// that doesn't have a rule of that name stops rather than evaluate an ACL in another way. A rule comes into force once
+// all members, voters and observers, are configured with it. Until then requests with an ACL of the scheme are refused
+// with InvalidACL, and ACLs that exist are matched by the rule in force before, or by equality. An ACL with more than
+// 16 entries of schemes with a rule, or with such an entry whose id is longer than RuleIDBytesMax, is refused with
+// InvalidACL, too. A server that has more than eight such schemes doesn't start.
 type Matcher interface {
 	Provider
 
@@ -54,7 +55,7 @@ var rules = map[string]Rule{Glob: glob}
 // RegisterRule makes a rule available under a name of 1 to RuleBytesMax letters, digits, and "." "-" "_" "/" between
 // them. The name must change whenever the rule does, so it ends with a version: "com.example.foo/2". A program with a
 // new version must also register the previous version, as long as a log or a snapshot may name it. RegisterRule panics
-// if the name is invalid or taken. Call it in an init function.
+// if the name is invalid or taken, or if r is nil. Call it in an init function.
 func RegisterRule(name string, r Rule) {
 	mu.Lock()
 	defer mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/zooid-project/zooid/authprovider"
 )
 
-// Class is the name by which zoo.cfg asks for the provider, as Apache's has it.
+// Class is the provider's name in zoo.cfg, that of Apache's class.
 const Class = "org.apache.zookeeper.server.auth.KeyAuthenticationProvider"
 
 // New returns the provider, for authprovider.Register. Credentials and the data of /key are decimal numbers of 32 bits.
