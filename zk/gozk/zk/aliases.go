@@ -78,7 +78,7 @@ const (
 	StateUnknown           State = -1
 	StateDisconnected      State = 0
 	StateConnecting        State = 1
-	StateSyncConnected     State = 3 // in events of types other than EventSession
+	StateSyncConnected     State = 3 // in events of changed znodes
 	StateAuthFailed        State = 4
 	StateConnectedReadOnly State = 5
 	StateSaslAuthenticated State = 6

@@ -14,7 +14,7 @@ import (
 	zooid "github.com/zooid-project/zooid/zk"
 )
 
-// A Dialer opens a connection to a server. The timeout is one second.
+// A Dialer opens a connection to a server within timeout, which is one second.
 type Dialer func(network, address string, timeout time.Duration) (net.Conn, error)
 
 // A Logger prints lines of a log. Several goroutines may call it at once.

@@ -10,7 +10,8 @@ import (
 )
 
 // The errors of calls. They aren't wrapped, so == works, except for ErrInvalidFlags, which needs errors.Is. A server's
-// code without a variable becomes an error of its own, whose text has the number. ErrUnknown is never returned.
+// code without a variable becomes an error of its own, whose text has the number, and so does a flag that isn't one of
+// the constants. ErrUnknown is never returned.
 var (
 	// ErrConnectionClosed says that the Conn was closed, or that the connection was lost before the reply; the server
 	// may have carried out the request or not.

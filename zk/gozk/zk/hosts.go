@@ -44,7 +44,7 @@ type lookupTimeout time.Duration
 
 func (t lookupTimeout) apply(p *DNSHostProvider) { p.lookup = time.Duration(t) }
 
-// WithLookupTimeout bounds the duration of Init. The default is three seconds.
+// WithLookupTimeout bounds the duration of Init. 0 means three seconds, the default.
 func WithLookupTimeout(timeout time.Duration) DNSHostProviderOption { return lookupTimeout(timeout) }
 
 // lookupDefault bounds the duration of Init by default.
@@ -98,7 +98,7 @@ func (hp *DNSHostProvider) Len() int {
 	return len(hp.servers)
 }
 
-// Next returns the next address.
+// Next returns the next address, and whether a round is complete, as HostProvider says. It panics before Init.
 func (hp *DNSHostProvider) Next() (server string, retryStart bool) {
 	hp.mu.Lock()
 	defer hp.mu.Unlock()
