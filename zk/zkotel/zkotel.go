@@ -17,10 +17,10 @@
 //
 //	db.system.name           "zookeeper"
 //	db.operation.name        ZooKeeper's name of the operation
-//	db.operation.batch.size  of a multi, the number of its operations, unless it is 1
-//	db.response.status_code  the name of the code that a server refused with, such as "NoNode"
-//	server.address, .port    of the server that answered, or the connection to which was lost
+//	db.response.status_code  the name of the error's code, such as "NoNode" or "ConnectionLoss", if it has one
+//	server.address, .port    of the server that answered or whose connection was lost
 //	error.type               zk.RequestEnd.Result, if the request failed; the status is Error then
+//	db.operation.batch.size  the number of operations of a multi or multiRead, unless it is 1
 //	zookeeper.path           as the caller gave it, unless Options.OmitPaths is set
 //	zookeeper.zxid           in the form 0x100000001, if there was a reply
 //	zookeeper.attempts       if the request was sent more than once
@@ -29,8 +29,8 @@
 //
 // # Metrics
 //
-//	db.client.operation.duration      histogram, in seconds, with the first five attributes and error.type
-//	zookeeper.client.io               counter of bytes, by db.operation.name and network.io.direction
+//	db.client.operation.duration      histogram, in seconds, with the attributes above down to error.type
+//	zookeeper.client.io               counter of bytes, each request once, by db.operation.name and network.io.direction
 //	zookeeper.client.connections      connected clients, also to read-only servers, an up-down counter
 //	zookeeper.client.connect.attempts counter, by server.address, .port and, for failures, error.type ("failed")
 //	zookeeper.client.state.changes    counter, by zookeeper.state, such as "connected_read_only"
