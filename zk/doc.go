@@ -58,7 +58,8 @@
 //
 // Without a connection, calls wait for one until their context or the session ends. When a connection is lost,
 // unanswered reads are sent again on the next one (see Options.Retry and Retryable). Writes aren't, since they may have
-// been applied; only [Client.CreateProtected] first checks and then repeats its write. The classes of errors are:
+// been applied. Only [Client.CreateProtected], [Client.EnsurePath], [Client.DeleteAll] and package recipe find that out
+// and then repeat theirs. The classes of errors are:
 //
 //	errors.Is(err, zk.ErrNoNode) ...  the server refused; nothing was applied
 //	zk.Retryable(err)                 not applied, or only a read; may be sent again
