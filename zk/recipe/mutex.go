@@ -26,8 +26,8 @@ var lockMarks = marks{exclusive: []string{"lock-", "__lock__"}}
 // in a subclass with _NODE_NAME = "-lock-", since Curator doesn't recognize other names.
 //
 // When the connection is lost, a waiter keeps its place and continues to wait. If another client deletes its znode, it
-// moves to the end of the line. When the session expires, Lock fails with zk.ErrSessionExpired. See Held for the
-// holder, whose Context has ended already if the connection was lost while Lock returned.
+// moves to the end of the line. When the session expires, Lock fails with zk.ErrSessionExpired. See Held for what the
+// holder does. If the connection was lost while Lock returned, Held.Context has ended already.
 type Mutex struct{ line line }
 
 // NewMutex returns the mutex whose participants are children of path. It sends no request.

@@ -8,8 +8,8 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// A Semaphore grants at most max leases at a time (see NewSemaphore), in the order of the requests. All users of a path
-// must use the same max, since each client applies its own.
+// A Semaphore grants at most max leases at a time, in the order of the requests. max is an argument of NewSemaphore;
+// all users of a path must give the same, since each client applies its own.
 //
 // Its layout is that of Curator's InterProcessSemaphoreV2: a mutex in path/locks, whose holder creates a lease in
 // path/leases and waits until there are no more leases than allowed. Only that holder watches the leases. A client that
