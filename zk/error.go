@@ -78,9 +78,9 @@ func (e *MultiError) Unwrap() error { return e.Code }
 // came, because the connection was lost, the call's context ended, or the client ended (Close, Detach, ErrAuthFailed),
 // or the reply was too large (ErrReplyTooLarge). Sending it again may apply it twice. To find out, call Sync on the
 // same client until it succeeds, then read: without Sync the read may come from a server that is behind. After Sync, a
-// write that wasn't applied never will be. If this client has ended, another one can tell once this one's session has
-// ended, or has been resumed (Options.Resume). MaybeApplied returns false for reads (see Retryable), for requests that
-// were never sent, and for errors that a server returned. The exception is an error of CreateProtected after an attempt
+// write that wasn't applied never will be. If this client has ended, another one can find out once the session has
+// ended or was resumed (Options.Resume). MaybeApplied returns false for reads (see Retryable), for requests that were
+// never sent, and for errors that a server returned. The exception is an error of CreateProtected after an attempt
 // whose reply was lost.
 func MaybeApplied(err error) bool {
 	e, ok := errors.AsType[*Error](err)

@@ -10,7 +10,7 @@ import (
 
 // An Election makes one client at a time the leader.
 //
-// Its layout is that of Curator's LeaderSelector, which is a Mutex's; see Mutex for sharing it with kazoo's Election.
+// Its layout is that of Curator's LeaderSelector and of a Mutex; see Mutex for sharing it with kazoo's Election.
 // Options.Data identifies the candidate, as the selector's id does in Curator.
 //
 // When the connection is lost, the leader's context ends, since another client may lead before the connection comes

@@ -30,9 +30,9 @@ func NewSemaphore(c *zk.Client, path string, max int, opt Options) *Semaphore {
 	return &Semaphore{c: c, path: path, max: max, opt: opt, entry: NewMutex(c, join(path, "locks"), Options{ACL: opt.ACL})}
 }
 
-// Acquire waits for a lease until ctx or the session ends. Held.Unlock returns the lease. Its Token is higher than that
-// of every lease granted before. Several leases are valid at a time, so a resource can't recognize a late holder by its
-// token.
+// Acquire waits for a lease until ctx or the session ends. Held.Unlock returns the lease. Held.Token is higher than
+// that of every lease granted before. Several leases are valid at a time, so a resource can't recognize a late holder
+// by its token.
 func (s *Semaphore) Acquire(ctx context.Context) (*Held, error) {
 	entry, err := s.entry.Lock(ctx)
 	if err != nil {
