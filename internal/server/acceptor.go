@@ -58,11 +58,11 @@ func (a *acceptor) refuse(what string, nc net.Conn, why string) {
 }
 
 // admit registers a connection, or returns the reason why there is no room for it. If there are too many, admit first
-// closes a connection without a connect request, so that silent connections keep nobody out.
+// closes a connection without a session, so that silent connections keep nobody out.
 func (a *acceptor) admit(nc net.Conn) string {
 	out, why := a.connections.enter(nc)
 	if out != nil {
-		a.refuse("a client connection that hasn't sent its connect request was closed to make room for others", out, why)
+		a.refuse("a client connection without a session was closed to make room for others", out, why)
 		why = ""
 	}
 	return why
@@ -129,7 +129,11 @@ func (a *acceptor) serveClient(nc, conn net.Conn, c *replica.Client, in []byte) 
 
 // end ends a connection that has a client.
 func (a *acceptor) end(nc, conn net.Conn, c *replica.Client, err error) {
+	a.connections.lingers(nc)
 	a.ended(c, err)
+	if c.Established() { // otherwise nothing was said
+		socket.Linger(conn, lingerPatience)
+	}
 	conn.Close()
 	a.done(nc)
 }

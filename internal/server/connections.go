@@ -23,7 +23,7 @@ type connections struct {
 	of             map[net.Conn]netip.Addr // client address of each connection
 	overTLS        map[net.Conn]bool       // the connections that use TLS
 	perHost        map[netip.Addr]int
-	// newcomers are the connections whose connect request hasn't been accepted yet.
+	// newcomers are the connections whose connect request hasn't been accepted yet, and those that linger.
 	newcomers socket.Newcomers
 }
 
@@ -69,6 +69,16 @@ func (cs *connections) known(nc net.Conn) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	cs.newcomers.Remove(socket.Below(nc))
+}
+
+// lingers records that a connection has ended, and waits for its client to close it.
+func (cs *connections) lingers(nc net.Conn) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if _, ok := cs.of[nc]; ok {
+		cs.newcomers.Remove(nc) // if it is one still
+		cs.newcomers.Add(nc)
+	}
 }
 
 // noteTLS records that a connection uses TLS.

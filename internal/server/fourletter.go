@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"math"
 	"net"
 	"os"
@@ -24,12 +23,11 @@ const (
 	// wordMaskTimeout ends a connection whose client doesn't send the mask that belongs to stmk. Apache closes it at
 	// once, even if the mask is only in the next packet.
 	wordMaskTimeout = time.Second
-	// wordLinger is how long a connection stays open for its client to close it first. Closing it
-	// while bytes sent after the word, such as a newline, are unread would make some systems discard
-	// the answer. The time is short because such a connection no longer counts toward any limit.
+	// lingerPatience is how long a connection stays open for its client to read the last reply and close it first.
+	lingerPatience = time.Second
+	// wordLinger is the same for a four-letter word, behind which the client may have sent more, such as a newline, and
+	// for a TLS alert. It is short because a connection with a word no longer counts toward any limit.
 	wordLinger = 200 * time.Millisecond
-	// wordLeftoverMax bounds the bytes that are read after the word.
-	wordLeftoverMax = 4 << 10
 )
 
 // fourLetterWord answers a four-letter word; rest is the input already read after it. The caller closes the connection.
@@ -63,17 +61,7 @@ func (a *acceptor) fourLetterWord(conn net.Conn, name string, rest []byte) {
 	}
 	// The answer to the client's next word must not list this connection.
 	a.connections.forget(conn)
-	linger(conn)
-}
-
-// linger waits, for a short time, until the client closes its side.
-func linger(conn net.Conn) {
-	half, ok := conn.(interface{ CloseWrite() error })
-	if !ok || half.CloseWrite() != nil {
-		return
-	}
-	conn.SetReadDeadline(time.Now().Add(wordLinger))
-	io.CopyN(io.Discard, conn, wordLeftoverMax)
+	socket.Linger(conn, wordLinger)
 }
 
 // none is what Java prints for a property that doesn't exist.

@@ -43,8 +43,7 @@ func hostOf(a net.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// addressID returns the identity that a connection has by its address alone, in the form of
-// Java's addresses.
+// addressID returns the identity that a connection has by its address alone, in the form of Java's addresses.
 func addressID(addr string) jute.ID {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

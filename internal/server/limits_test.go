@@ -136,7 +136,7 @@ func TestLeftoverOfAWord(t *testing.T) {
 		t.Fatalf("ruok is answered with %q, %v", answer, err)
 	}
 	for err == nil { // until the server has closed it
-		_, err = c.Write(make([]byte, wordLeftoverMax))
+		_, err = c.Write(make([]byte, 4<<10))
 	}
 	if ne, ok := err.(net.Error); ok && ne.Timeout() {
 		t.Error("the connection goes on")

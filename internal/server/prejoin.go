@@ -131,7 +131,7 @@ func (a *acceptor) turnAway(nc net.Conn, secure bool, waits string) {
 	}
 	ask := fourletter.Ask{Word: string(head), Remote: javaSocket(nc.RemoteAddr().String()), Rest: conn, Waits: waits}
 	if a.words.Answer(a.reports, ask, func(text []byte) error { _, err := conn.Write(text); return err }) == nil {
-		linger(conn)
+		socket.Linger(conn, wordLinger)
 	}
 }
 

@@ -31,15 +31,16 @@ func (r *replies) flushOwn(nc net.Conn, c *replica.Client) bool {
 	return ended
 }
 
-// flushLast writes waiting output before the reader closes the connection; if another goroutine
-// is flushing, it waits for that.
-func (r *replies) flushLast(nc net.Conn, c *replica.Client) {
+// flushLast writes waiting output before the reader ends the connection because of err, which it returns. If another
+// goroutine is flushing, flushLast waits for that.
+func (r *replies) flushLast(nc net.Conn, c *replica.Client, err error) error {
 	if !r.flushOwn(nc, c) {
 		c.AwaitFlush()
 	}
+	return err
 }
 
-// flush writes a client's output until none is left, and reports whether it closed the connection.
+// flush writes a client's output until none is left, and reports whether it ended the connection.
 func (r *replies) flush(nc net.Conn, c *replica.Client) bool {
 	return r.flushFrom(nc, c, r.tryOutput(c))
 }
@@ -88,7 +89,8 @@ func (r *replies) flushFrom(nc net.Conn, c *replica.Client, left replica.Unsent)
 	}
 	for {
 		if last {
-			nc.Close()
+			socket.EndOutput(nc)
+			nc.SetReadDeadline(time.Now()) // wakes the reader, which ends the connection
 			return true
 		}
 		if out == nil {

@@ -91,15 +91,14 @@ func (r *requests) readRequests(nc net.Conn, c *replica.Client, buf []byte) erro
 		if n > 0 {
 			if !attached {
 				if err := r.awaitSession(c); err != nil {
-					return err
+					return r.replies.flushLast(nc, c, err)
 				}
 				attached = true
 			}
 			c.FrameArrived(buf)
 			used, err := r.receiveAll(nc, c, &turn, buf)
 			if err != nil {
-				r.replies.flushLast(nc, c)
-				return err
+				return r.replies.flushLast(nc, c, err)
 			}
 			full := len(buf) == cap(buf)
 			if buf = buf[:copy(buf, buf[used:])]; len(buf) > 0 {
@@ -110,7 +109,7 @@ func (r *requests) readRequests(nc net.Conn, c *replica.Client, buf []byte) erro
 			switch size := inputSize(c, buf, full); {
 			case size > cap(buf):
 				if len(buf) == cap(buf) && !r.awaitFrameRoom(nc, c, buf, size) {
-					return replica.ErrClosing
+					return r.replies.flushLast(nc, c, replica.ErrClosing)
 				}
 				buf, quiet = append(make([]byte, 0, size), buf...), 0
 				c.NoteInput(size)

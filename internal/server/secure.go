@@ -153,9 +153,8 @@ func readRecord(nc net.Conn, in []byte) ([]byte, error) {
 	return readTo(nc, in, recordHead+size)
 }
 
-// secureConn continues with a TLS connection; in was already read from it. It waits for the
-// first record before it leaves the connection to crypto/tls, which would wait with a large
-// stack.
+// secureConn continues with a TLS connection; in was already read from it. It waits for the first record before it
+// leaves the connection to crypto/tls, which would wait with a large stack.
 func (a *acceptor) secureConn(nc net.Conn, in []byte) {
 	if h := a.handshakes.begin(nc); h.err != nil {
 		a.openSecure(nc, in, h)
@@ -184,7 +183,7 @@ func (a *acceptor) openSecure(nc net.Conn, in []byte, h tlsHandshake) {
 		if left := net.Error(nil); !errors.Is(err, io.EOF) && !errors.As(err, &left) { // otherwise the client went away
 			a.auditor.turnedAway(nc.RemoteAddr().String(), err.Error())
 		}
-		linger(nc) // so that the alert with the reason reaches the client
+		socket.Linger(nc, wordLinger) // so that the alert with the reason reaches the client
 		a.done(nc)
 		return
 	}

@@ -160,9 +160,8 @@ func (s *Server) recover() error {
 	return nil
 }
 
-// Close stops accepting connections, closes the existing ones and the log, and waits until
-// everything has stopped. Sessions continue at other servers or after a restart. Close is
-// idempotent.
+// Close stops accepting connections, closes the existing ones and the log, and waits until everything has stopped.
+// Sessions continue at other servers or after a restart. Close is idempotent.
 func (s *Server) Close() error {
 	s.once.Do(func() {
 		s.stop()

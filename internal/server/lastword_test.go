@@ -1,0 +1,145 @@
+package server
+
+import (
+	"crypto/rand"
+	"io"
+	"net"
+	"testing"
+
+	"github.com/zooid-project/zooid/internal/replica"
+	"github.com/zooid-project/zooid/internal/sasl"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// refusedAuth is an auth request that fails.
+func refusedAuth() []byte {
+	p := jute.AuthPacket{Scheme: "none"}
+	return jute.AppendRequest(nil, jute.XidAuth, jute.OpAuth, p.Append)
+}
+
+// TestLastReplyIsRead: a client that has sent more, which the server doesn't read as requests, reads the server's last
+// reply, and then the end instead of a reset.
+func TestLastReplyIsRead(t *testing.T) {
+	t.Parallel()
+	_, plain, secure := openSecure(t, "none", func(opt *Options) {
+		opt.Auth.SASL = true
+		opt.SASL = replica.SASLOptions{Mechanism: sasl.NewDigestMD5(nil, "", rand.Reader)}
+	})
+	begin := func(over string) *rawClient {
+		if over == plain {
+			return connect(t, plain, 0, nil)
+		}
+		return session(t, secure, "")
+	}
+	for _, last := range []struct {
+		what   string
+		rounds int
+		send   func(*rawClient) []byte
+		want   jute.Code
+	}{
+		{"a refused auth", 200, func(*rawClient) []byte { return refusedAuth() }, jute.ErrAuthFailed},
+		{"a refused SASL login", 20, func(c *rawClient) []byte {
+			return c.request(nil, jute.OpSASL, (&jute.SASLPacket{Token: []byte("wrong")}).Append)
+		}, jute.ErrAuthFailed},
+		{"closeSession", 20, func(c *rawClient) []byte { return c.request(nil, jute.OpCloseSession, nil) }, jute.OK},
+	} {
+		for round := range last.rounds {
+			for _, over := range []string{plain, secure} {
+				c := begin(over)
+				b := last.send(c)
+				for more := []int{2, 100, 4000}[round%3]; more > 0; more-- {
+					b = c.request(b, jute.OpGetData, reading("/", false))
+				}
+				if _, err := c.conn.Write(b); err != nil {
+					t.Fatalf("%s, round %d: write: %v", last.what, round, err)
+				}
+				if h, _ := c.reply(); h.Err != last.want {
+					t.Fatalf("%s, round %d: answered %v, want %v", last.what, round, h.Err, last.want)
+				}
+				if rest, err := io.ReadAll(c.conn); len(rest) > 0 || err != nil {
+					t.Fatalf("%s, round %d, %s: %d more bytes, then %v", last.what, round, over, len(rest), err)
+				}
+				c.conn.Close()
+			}
+		}
+	}
+}
+
+// TestExpiredReplyIsRead: a client that names a session that is over, and sends requests with its connect request,
+// reads that the session is over, and then the end.
+func TestExpiredReplyIsRead(t *testing.T) {
+	t.Parallel()
+	addr := open(t, Options{}).Addrs()[0].String()
+	over := connect(t, addr, 0, nil)
+	over.call(jute.OpCloseSession, nil)
+	for round := range 50 {
+		nc, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &rawClient{t: t, conn: nc}
+		hello := jute.ConnectRequest{Timeout: 10_000, SessionID: over.session, Passwd: over.passwd, HasReadOnly: true}
+		b := jute.AppendFrame(nil, hello.Append)
+		for range 1 + round*50 {
+			b = c.request(b, jute.OpGetData, reading("/", false))
+		}
+		if _, err := nc.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		frame, err := jute.ReadFrame(nc, nil, 1<<20)
+		if err != nil {
+			t.Fatalf("round %d: no answer: %v", round, err)
+		}
+		var res jute.ConnectResponse
+		if res.Decode(jute.NewDecoder(frame)); res.SessionID != 0 {
+			t.Fatalf("round %d: session %#x", round, res.SessionID)
+		}
+		if rest, err := io.ReadAll(nc); len(rest) > 0 || err != nil {
+			t.Fatalf("round %d: %d more bytes, then %v", round, len(rest), err)
+		}
+		nc.Close()
+	}
+}
+
+// TestLingererMakesRoom: a connection that waits for its client to close it counts, and is closed to make room.
+func TestLingererMakesRoom(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{MaxConnections: 1})
+	addr := s.Addrs()[0].String()
+	for range 5 {
+		c := connect(t, addr, 0, nil)
+		if _, err := c.conn.Write(refusedAuth()); err != nil {
+			t.Fatal(err)
+		}
+		if h, _ := c.reply(); h.Err != jute.ErrAuthFailed {
+			t.Fatalf("answered %v", h.Err)
+		}
+		eventually(t, "the connection has ended, and lingers", func() bool { return len(s.replica.Connections()) == 0 })
+		nc, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := handshake(t, nc, 0, nil)
+		if next == nil {
+			t.Fatal("a connection that lingers keeps another one out")
+		}
+		next.call(jute.OpCloseSession, nil)
+		nc.Close()
+		eventually(t, "it is gone", func() bool { return s.connections.count() == 0 })
+	}
+}
+
+// TestLingererIsClosed: a client that doesn't close its connection after the server has, keeps nothing for long.
+func TestLingererIsClosed(t *testing.T) {
+	t.Parallel()
+	s, plain, secure := openSecure(t, "none", nil)
+	for _, c := range []*rawClient{connect(t, plain, 0, nil), session(t, secure, "")} {
+		if h, _ := c.call(jute.OpCloseSession, nil); h.Err != jute.OK {
+			t.Fatalf("closeSession: %v", h.Err)
+		}
+		if rest, err := io.ReadAll(c.conn); len(rest) > 0 || err != nil {
+			t.Fatalf("%d more bytes, then %v", len(rest), err)
+		}
+	}
+	eventually(t, "the server has closed both connections", func() bool { return s.connections.count() == 0 })
+}
