@@ -45,7 +45,8 @@ func parsePlace(connect, srv string) (ConnectString, error) {
 }
 
 // Open is New followed by Wait. If Wait fails, Open closes the client and returns an error that wraps that of Wait and
-// names the last failure of each server. ctx bounds only the wait; the client outlives it.
+// names the last failure of each server. Without a deadline in ctx, it waits until a server answers. ctx bounds only
+// the wait; the client outlives it.
 func Open(ctx context.Context, connect string, opt Options) (*Client, error) {
 	c, err := New(connect, opt)
 	if err != nil {
@@ -109,16 +110,17 @@ func (c *Client) Close() error {
 
 // Detach stops the client and leaves the session open at the server, where another client can continue it by
 // Options.Resume until it expires. A later Close leaves the session open, too. Unanswered calls fail with ErrClosed; a
-// write among them may have been applied (MaybeApplied). Detach doesn't wait for a server. The result has the ID 0 if
-// the client never connected. A second Detach returns the same session. After Close or expiry, Detach returns the
-// session that has ended.
+// write among them may have been applied (MaybeApplied). Detach doesn't wait for a server. The result has the ID 0, or
+// that of Options.Resume, if the client never connected. A second Detach returns the same session. After Close or
+// expiry, Detach returns the session that has ended.
 func (c *Client) Detach() Session {
 	c.s.close(false)
 	return c.Session()
 }
 
-// Session returns what identifies the session to servers. The ID is 0 before the first connection, and Timeout is then
-// the one requested. The result is a secret: anyone who has it can take over the session.
+// Session returns what identifies the session to servers. Before the first connection, the ID is 0 or that of
+// Options.Resume, and Timeout is the one requested. The result is a secret: anyone who has it can take over the
+// session.
 func (c *Client) Session() Session {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()

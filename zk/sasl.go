@@ -26,9 +26,9 @@ type SASLMechanism interface {
 
 // A SASLLogin is the client's half of one login.
 type SASLLogin interface {
-	// Step takes the server's token challenge, nil at first, and returns the next token to send. A nil token is sent as an
-	// empty one unless done is true, which says that the client has finished. Then the login has succeeded if the token is
-	// nil, and succeeds once the server accepts it otherwise. An error means that the server's token is invalid; it is
+	// Step takes the server's token challenge, nil at first, and returns the next token to send. While done is false, a
+	// nil token is sent as an empty one. done says that the client has finished: with a nil token the login has succeeded;
+	// otherwise it succeeds once the server accepts the token. An error means that the server's token is invalid; it is
 	// handled like an error of Begin. challenge is valid only during Step, which should return soon. At most 16 steps.
 	Step(challenge []byte) (token []byte, done bool, err error)
 }

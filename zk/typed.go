@@ -108,10 +108,10 @@ const (
 )
 
 // Update replaces the value at path with the result of change and returns the new value. If another client changes the
-// znode meanwhile, Update reads it again and calls change again, until it succeeds or ctx ends. It fails with ErrNoNode
-// if there is no such znode, and with a *DecodeError if its data can't be decoded. If change fails, Update writes
-// nothing and returns the error unchanged. After a lost connection MaybeApplied may hold for the error; package
-// recipe's Value applies each change exactly once.
+// znode meanwhile, Update reads it again and calls change again, until it succeeds, or ctx or the session ends. It
+// fails with ErrNoNode if there is no such znode, and with a *DecodeError if its data can't be decoded. If change
+// fails, Update writes nothing and returns the error unchanged. After a lost connection MaybeApplied may hold for the
+// error; package recipe's Value applies each change exactly once.
 func (t Typed[T]) Update(ctx context.Context, path string,
 	change func(old T) (T, error)) (value T, stat Stat, err error) {
 	for pause := updatePauseMin; ; pause = min(2*pause, updatePauseMax) {

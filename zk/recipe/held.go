@@ -28,7 +28,7 @@ type Held struct {
 	end     context.CancelCauseFunc
 	losses  int   // of the connection, as far as noticed
 	gone    error // why the lock is no longer held; nil while it may be held
-	refused bool  // Unlock was called, and the ensemble has refused the deletion
+	deleted bool  // Unlock's deletion is done: the znode is gone, or the session
 }
 
 // hold starts to watch a lock that was just acquired.
@@ -60,7 +60,7 @@ func (h *Held) Client() *zk.Client { return h.c }
 func (h *Held) Guard() zk.MultiOp { return zk.CheckOp(h.path, zk.AnyVersion) }
 
 // Context returns a context for the work under the lock. It has the values of the context with which the lock was
-// acquired, but doesn't end with it. It ends with one of the causes
+// acquired, but doesn't end with it. It ends with a cause that wraps one of
 //
 //	ErrSuspended  when the connection is lost, also if the client moves (zk.Client.UpdateServers)
 //	ErrLost       when the session or its client has ended, or the lock's znode was deleted
@@ -120,31 +120,40 @@ func (h *Held) renew(losses int) (renewed bool, err error) {
 // Unlock releases the lock. The error wraps ErrLost if the lock had been lost earlier, so that it didn't protect the
 // resource for some time; the next holder is not affected. Unlock waits for the reply. If ctx ends first, or has
 // already ended, the error wraps ctx's Err, and the release continues in the background until it is done or the session
-// has ended. If the ensemble refuses the deletion of the znode (zk.ErrNoAuth), the lock stays taken until the session
-// ends, or until another Unlock succeeds. Calling it again after a success returns nil. A lock that ended with ErrLost
-// need not be unlocked.
+// has ended; another Unlock waits for it. If the ensemble refuses the deletion of the znode (zk.ErrNoAuth), the lock
+// stays taken until the session ends, or until another Unlock succeeds. Calling it again after a success returns nil. A
+// lock that ended with ErrLost need not be unlocked.
 func (h *Held) Unlock(ctx context.Context) error {
 	defer h.stop() // after the deletion, which fires the watch and so removes it
 	h.mu.Lock()
-	done := errors.Is(h.gone, ErrReleased) && !h.refused
+	repeated := errors.Is(h.gone, ErrReleased)
+	done := repeated && h.deleted
 	h.mu.Unlock()
 	if done {
 		return nil
 	}
 	gone := h.finish(ErrReleased)
 	// A lock that counts as lost may still have its znode, and with it its place in the line.
-	err := remove(ctx, h.c, h.path)
-	h.mu.Lock()
-	h.refused = err != nil && ctx.Err() == nil && !errors.Is(err, zk.ErrNoNode) && !zk.SessionLost(err)
-	h.mu.Unlock()
-	if !errors.Is(gone, ErrReleased) {
+	err := behind(ctx, h.path, func(ctx context.Context) error {
+		err := deleteSurely(ctx, h.c, h.path)
+		h.mu.Lock()
+		h.deleted = err == nil || hasEnded(err)
+		h.mu.Unlock()
+		return err
+	})
+	switch {
+	case !errors.Is(gone, ErrReleased):
 		return fmt.Errorf("recipe: unlock %s: %w", h.path, gone)
+	case !hasEnded(err):
+		return err
+	case repeated:
+		return nil
 	}
-	if errors.Is(err, zk.ErrNoNode) || zk.SessionLost(err) {
-		return fmt.Errorf("recipe: unlock %s: %w", h.path, lost(err))
-	}
-	return err
+	return fmt.Errorf("recipe: unlock %s: %w", h.path, lost(err))
 }
+
+// hasEnded reports whether err, of a deletion, says that the znode is gone, or its session has ended.
+func hasEnded(err error) bool { return errors.Is(err, zk.ErrNoNode) || zk.SessionLost(err) }
 
 // finish records that the lock is no longer held, and returns the reason. Only the first reason is kept.
 func (h *Held) finish(why error) error {

@@ -169,21 +169,24 @@ func (l *Ledger) outcome(ctx context.Context) (zxid int64, settled bool) {
 }
 
 // Close deletes the ledger's znode, as the end of the session does. It first waits for a Commit that is running. If ctx
-// ends, it fails, and a deletion that has begun continues in the background. Commit may be called again afterwards.
+// ends, it fails, and a deletion that has begun continues in the background. If the ensemble refuses the deletion, the
+// ledger keeps its znode, and Close may be called again. So may Commit, in any case.
 func (l *Ledger) Close(ctx context.Context) error {
 	if !l.take(ctx) {
 		return fmt.Errorf("recipe: close ledger: %w", ctx.Err())
 	}
 	defer func() { l.turn <- struct{}{} }()
-	path := l.path
-	l.path, l.unsure = "", false
-	if path == "" {
+	if l.path == "" {
 		return nil
 	}
-	if err := remove(ctx, l.c, path); !errors.Is(err, zk.ErrNoNode) {
-		return err
+	err := remove(ctx, l.c, l.path)
+	if errors.Is(err, zk.ErrNoNode) {
+		err = nil
 	}
-	return nil
+	if err == nil || ctx.Err() != nil {
+		l.path, l.unsure = "", false
+	}
+	return err
 }
 
 // ledgerBeside returns the ledger of the recipe at path. Its directory is next to path, so that no recipe lists it.

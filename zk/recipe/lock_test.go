@@ -346,10 +346,15 @@ func TestACL(t *testing.T) {
 func TestUnlockRefused(t *testing.T) {
 	each(t, func(a *arena) {
 		c := a.client()
+		over, cancel := context.WithCancel(a.ctx)
+		cancel()
 		held, err := recipe.NewMutex(c, "/m", recipe.Options{}).Lock(a.ctx)
 		a.must(err)
 		_, err = c.SetACL(a.ctx, "/m", zk.WorldACL(zk.PermAll&^zk.PermDelete), zk.AnyVersion)
 		a.must(err)
+		if err := held.Unlock(over); !errors.Is(err, context.Canceled) {
+			t.Errorf("a refused release whose caller leaves: %v", err)
+		}
 		for range 2 {
 			if err := held.Unlock(a.ctx); !errors.Is(err, zk.ErrNoAuth) {
 				t.Errorf("a refused release: %v", err)
@@ -357,7 +362,13 @@ func TestUnlockRefused(t *testing.T) {
 		}
 		_, err = c.SetACL(a.ctx, "/m", zk.OpenACL(), zk.AnyVersion)
 		a.must(err)
-		a.must(held.Unlock(a.ctx))
+		if err := held.Unlock(over); err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("a release whose caller leaves: %v", err)
+		}
+		a.must(held.Unlock(a.ctx)) // waits for the release in the background
+		if _, ok, err := c.Exists(a.ctx, held.Path()); ok || err != nil {
+			t.Errorf("the lock's znode exists: %t, %v", ok, err)
+		}
 		a.must(held.Unlock(a.ctx))
 		if _, ok, err := c.Exists(a.ctx, held.Path()); ok || err != nil {
 			t.Errorf("the lock's znode exists: %t, %v", ok, err)

@@ -128,6 +128,34 @@ func TestLedgerClosedLate(t *testing.T) {
 	})
 }
 
+// A ledger whose deletion is refused can be closed later.
+func TestLedgerCloseRefused(t *testing.T) {
+	each(t, func(a *arena) {
+		c := a.client()
+		l := recipe.NewLedger(c, "/ledgers", recipe.Options{})
+		commit := func() {
+			_, err := l.Commit(a.ctx, zk.CheckOp("/", zk.AnyVersion))
+			a.must(err)
+		}
+		commit()
+		_, err := c.SetACL(a.ctx, "/ledgers", zk.WorldACL(zk.PermAll&^zk.PermDelete), zk.AnyVersion)
+		a.must(err)
+		if err := l.Close(a.ctx); !errors.Is(err, zk.ErrNoAuth) {
+			t.Errorf("a refused Close: %v", err)
+		}
+		commit()
+		if names := a.children(c, "/ledgers"); len(names) != 1 {
+			t.Errorf("znodes %v, want the ledger's alone", names)
+		}
+		_, err = c.SetACL(a.ctx, "/ledgers", zk.OpenACL(), zk.AnyVersion)
+		a.must(err)
+		a.must(l.Close(a.ctx))
+		if names := a.children(c, "/ledgers"); len(names) > 0 {
+			t.Errorf("left after Close: %v", names)
+		}
+	})
+}
+
 // opMulti is the operation code of a multi.
 const opMulti = 14
 
