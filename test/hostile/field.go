@@ -38,6 +38,7 @@ type field struct {
 	connections int           // number of connections held at once
 	// for the attack saturation: requests per second; if rate is 0, a closed loop with window requests on each connection
 	rate, window int
+	begun        func() // is called by an attack that has prepared itself by large requests: its time begins now
 	counts       counts
 
 	sources atomic.Uint32

@@ -51,6 +51,7 @@ func attackUnreadLists(f *field) error {
 		}).Append(nil))
 	}
 	c.close()
+	f.begun()
 	f.connected(holders, 40_000, func(i int, c *conn) {
 		c.send(jute.OpGetChildren, readRecord(root))
 		for b := make([]byte, 1); !f.over(); f.sleep(drip) {

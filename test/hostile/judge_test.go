@@ -96,6 +96,7 @@ type row struct {
 	memory   int64           // bytes, of the largest server
 	lines    int
 	attacker string
+	large    bool // as of the attack
 }
 
 // newJudge starts servers and honest clients.
@@ -178,9 +179,7 @@ func (j *judge) try(a *attack, budget time.Duration) bool {
 	j.t.Helper()
 	began := time.Now()
 	time.Sleep(lonely())
-	for _, p := range j.run.Pulses {
-		j.alone = append(j.alone, p.Durations(began, time.Now())...)
-	}
+	j.alone = append(j.alone, j.writes(began, time.Now())...)
 	if a.long {
 		budget = max(budget, preparation)
 	}
@@ -243,12 +242,13 @@ func (j *judge) trial(a *attack, budget time.Duration) (x trial) {
 		sizes = append(sizes, strings.Count(s.Log(), "\n"))
 	}
 	began, others := time.Now(), j.run.Others()
-	r := row{attack: a.name}
+	r := row{attack: a.name, large: a.large}
+	var begun time.Time
 	var err error
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		r.attacker, r.share, err = j.attack(a, budget)
+		r.attacker, r.share, begun, err = j.attack(a, budget)
 	}()
 	if a.restart {
 		j.restart((leader + 1) % len(j.run.Servers))
@@ -256,9 +256,12 @@ func (j *judge) trial(a *attack, budget time.Duration) (x trial) {
 	memory := j.sample(over)
 	x.took, x.others = time.Since(began), others()
 	r.memory = memory // once the attacker doesn't write to r any more
-	for _, p := range j.run.Pulses {
-		r.writes = append(r.writes, p.Durations(began, time.Now())...)
+	if begun.IsZero() {
+		begun = began
+	} else {
+		j.rows = append(j.rows, row{attack: a.name + " (before)", writes: j.writes(began, begun), large: true})
 	}
+	r.writes = j.writes(begun, time.Now())
 	for i, s := range j.run.Servers {
 		r.lines = max(r.lines, strings.Count(s.Log(), "\n")-sizes[i])
 	}
@@ -314,25 +317,46 @@ func (j *judge) fail(a *attack, what string) {
 
 // beside returns what honest clients' writes take beside a process that uses so many
 // processors at the attacker's priority.
-func (j *judge) beside(share float64) (writes []time.Duration) {
+func (j *judge) beside(share float64) []time.Duration {
 	j.t.Helper()
 	defer keepBusy(j.t, share)()
 	began := time.Now()
 	time.Sleep(besideTime)
-	for _, p := range j.run.Pulses {
-		writes = append(writes, p.Durations(began, time.Now())...)
-	}
-	return writes
+	return j.writes(began, time.Now())
 }
 
-// attack runs the attacker as a process of its own, and returns what it says and how many
-// processors it used. The error is what it says against the servers.
-func (j *judge) attack(a *attack, budget time.Duration) (said string, share float64, err error) {
+// writes returns the durations of the honest clients' writes between two times.
+func (j *judge) writes(from, to time.Time) (list []time.Duration) {
+	for _, p := range j.run.Pulses {
+		list = append(list, p.Durations(from, to)...)
+	}
+	return list
+}
+
+// output is what an attacker says, after the line by which it tells that it has prepared itself.
+type output struct {
+	said  bytes.Buffer
+	begun time.Time
+}
+
+// Write implements io.Writer.
+func (o *output) Write(b []byte) (int, error) {
+	rest, begins := bytes.CutPrefix(b, []byte(begunLine))
+	if begins {
+		o.begun = time.Now()
+	}
+	o.said.Write(rest)
+	return len(b), nil
+}
+
+// attack runs the attacker as a process of its own, and returns what it says, how many processors it used, and when it
+// had prepared itself, if it says so. The error is what it says against the servers.
+func (j *judge) attack(a *attack, budget time.Duration) (said string, share float64, begun time.Time, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), budget+attackSlack)
 	defer cancel()
 	self, err := os.Executable()
 	if err != nil {
-		return "", 0, err
+		return "", 0, begun, err
 	}
 	cmd := exec.CommandContext(ctx, "nice", "-n", attackNice, self, "-attack", a.name, "-seed", fmt.Sprint(j.seed),
 		"-clients", strings.Join(j.run.Addrs(), ","), "-peers", strings.Join(j.peers, ","), "-for", budget.String(),
@@ -342,11 +366,12 @@ func (j *judge) attack(a *attack, budget time.Duration) (said string, share floa
 	}
 	cmd.Env = append(os.Environ(), programVariable+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	var out, errs bytes.Buffer
+	var out output
+	var errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
-		return "", 0, err
+		return "", 0, begun, err
 	}
 	hurry := time.AfterFunc(budget+hurryAfter, func() { renice(cmd.Process.Pid, 0) })
 	err = cmd.Wait()
@@ -354,15 +379,15 @@ func (j *judge) attack(a *attack, budget time.Duration) (said string, share floa
 	if p := cmd.ProcessState; p != nil {
 		share = (p.UserTime() + p.SystemTime()).Seconds() / time.Since(began).Seconds()
 	}
-	said = strings.TrimSpace(out.String())
+	said, begun = strings.TrimSpace(out.said.String()), out.begun
 	if ctx.Err() != nil {
-		return said, share, fmt.Errorf("the attacker did not end within %v", budget+attackSlack)
+		return said, share, begun, fmt.Errorf("the attacker did not end within %v", budget+attackSlack)
 	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return said, share, fmt.Errorf("the attacker says: %s %s", said, tail(errs.String()))
+		return said, share, begun, fmt.Errorf("the attacker says: %s %s", said, tail(errs.String()))
 	}
-	return said, share, err
+	return said, share, begun, err
 }
 
 // renice gives all threads of a process a priority, where this process may: a higher
@@ -458,7 +483,7 @@ func (y *tally) add(j *judge) {
 		i := slices.IndexFunc(y.rows, func(have row) bool { return have.attack == r.attack })
 		if i < 0 {
 			i = len(y.rows)
-			y.rows = append(y.rows, row{attack: r.attack})
+			y.rows = append(y.rows, row{attack: r.attack, large: r.large})
 		}
 		have := &y.rows[i]
 		have.writes, have.beside = append(have.writes, r.writes...), append(have.beside, r.beside...)
@@ -474,7 +499,7 @@ func (y *tally) judge(t *testing.T, servers int) {
 	alone := percentile(y.alone, 0.99)
 	for _, r := range y.rows {
 		base := max(alone, percentile(r.beside, 0.99))
-		bound := writeBound(r.attack, base, servers)
+		bound := writeBound(r.large, base, servers)
 		if p99 := percentile(r.writes, 0.99); p99 > bound {
 			t.Errorf("attack %s: the slowest of a hundred writes of honest clients took %v, more than %v, with %v without an attack; "+
 				"replay: make hostile HOSTILE='-long -hostile.servers %d -hostile.attack %s'",
@@ -483,10 +508,11 @@ func (y *tally) judge(t *testing.T, servers int) {
 	}
 }
 
-// writeBound returns how long the slowest of a hundred writes may take under an attack, if it takes base without.
-func writeBound(name string, base time.Duration, servers int) time.Duration {
+// writeBound returns how long the slowest of a hundred writes may take under an attack, which may be one by large
+// requests, if it takes base without.
+func writeBound(large bool, base time.Duration, servers int) time.Duration {
 	bound := slowdownMax * base
-	if a := attackNamed(name); a != nil && a.large {
+	if large {
 		bound = max(bound, base+largeAhead*largeCost*time.Duration(servers))
 	}
 	return bound
@@ -497,15 +523,15 @@ func writeBound(name string, base time.Duration, servers int) time.Duration {
 func TestWriteBound(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		attack     string
+		large      bool
 		base, want time.Duration
 	}{
-		{"garbage", 5 * time.Millisecond, 15 * time.Millisecond},
-		{"long-acls", 5 * time.Millisecond, 305 * time.Millisecond},
-		{"unread-multis", 200 * time.Millisecond, 600 * time.Millisecond},
+		{false, 5 * time.Millisecond, 15 * time.Millisecond},
+		{true, 5 * time.Millisecond, 305 * time.Millisecond},
+		{true, 200 * time.Millisecond, 600 * time.Millisecond},
 	} {
-		if got := writeBound(c.attack, c.base, 3); got != c.want {
-			t.Errorf("%s: %v, want %v", c.attack, got, c.want)
+		if got := writeBound(c.large, c.base, 3); got != c.want {
+			t.Errorf("%t: %v, want %v", c.large, got, c.want)
 		}
 	}
 }

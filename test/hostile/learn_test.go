@@ -118,9 +118,7 @@ func (l *learner) round(budget time.Duration, seed uint64) {
 	j := newJudge(l.t, 1, needs{memory: littleMemory, metrics: l.port}, seed)
 	began := time.Now()
 	time.Sleep(aloneTime)
-	for _, p := range j.run.Pulses {
-		l.alone = append(l.alone, p.Durations(began, time.Now())...)
-	}
+	l.alone = append(l.alone, j.writes(began, time.Now())...)
 	for until := time.Now().Add(budget); time.Now().Before(until) && !l.t.Failed(); l.tried++ {
 		p := l.next()
 		f, err := l.try(j, p)

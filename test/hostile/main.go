@@ -55,8 +55,10 @@ func run(args []string, out, errs io.Writer) int {
 		}
 		return 0
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), *budget)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	over := time.AfterFunc(*budget, cancel)
+	defer over.Stop()
 	if *share > 0 {
 		beBusy(ctx, *share)
 		return 0
@@ -77,6 +79,10 @@ func run(args []string, out, errs io.Writer) int {
 	f := newField(ctx, *seed, split(*clients), split(*peers))
 	f.cluster, f.secret, f.connections = *cluster, key, *held
 	f.rate, f.window = *rate, *window
+	f.begun = func() {
+		fmt.Fprint(out, begunLine)
+		over.Reset(*budget)
+	}
 	var wg sync.WaitGroup
 	if *tell > 0 {
 		wg.Go(func() { f.tell(out, *tell) })
@@ -91,6 +97,9 @@ func run(args []string, out, errs io.Writer) int {
 	}
 	return 0
 }
+
+// begunLine tells the judge that an attack has prepared itself, and begins.
+const begunLine = "prepared\n"
 
 func split(list string) []string {
 	if list == "" {
