@@ -23,8 +23,11 @@ const (
 	// committed nothing for seconds; with 4 MiB its throughput fell by a quarter. 1 MiB
 	// allows 10 MB/s at a round-trip time of 100 ms.
 	inflightBytesMax = 1 << 20
-	// uncommittedBytesMax bounds what a leader accepts while it can't commit.
-	uncommittedBytesMax = 256 << 20
+	// uncommittedBytesMax bounds what a leader has proposed and not applied. Nothing overtakes anything in the log. Later
+	// requests wait among the proposals, where urgent and small ones pass others, and where waiting counts as overload.
+	// It is several times what a follower is sent, so throughput doesn't suffer; 4 MiB doubled the p99 of 384 clients'
+	// writes of 20 KB.
+	uncommittedBytesMax = 8 << 20
 	// committedBytesMax bounds the entries handed out to be applied and not yet applied.
 	committedBytesMax = 16 << 20
 )
