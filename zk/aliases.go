@@ -55,8 +55,9 @@ const (
 )
 
 // The create modes. An ephemeral znode is deleted with the session that created it and can't have children. The name of
-// a sequential one gets a number. A container is deleted by the server once it has had children and has none left.
-// Those with a TTL need CreateTTL.
+// a sequential one gets a number, which grows with each child of the parent, on Apache's servers up to 2147483647. The
+// server deletes a container within about a minute once it has had children and has none left. Those with a TTL need
+// CreateTTL.
 const (
 	ModePersistent                  = jute.ModePersistent
 	ModeEphemeral                   = jute.ModeEphemeral

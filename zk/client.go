@@ -11,7 +11,7 @@ import (
 // A Client is one session with an ensemble. Open, New and Dial return one; the zero Client can't be used. Paths are
 // relative to its chroot. All methods may be called from several goroutines at once. The client reconnects by itself.
 // It ends when it is closed, when its session expires, or when a server refuses its credentials; every call then fails
-// with ErrClosed, ErrSessionExpired or ErrAuthFailed.
+// with ErrClosed, ErrSessionExpired or ErrAuthFailed. One that has ended by itself needs no Close.
 type Client struct {
 	s    *session
 	root string // the chroot; "" if none
@@ -62,9 +62,8 @@ func Open(ctx context.Context, connect string, opt Options) (*Client, error) {
 	return c, nil
 }
 
-// Chroot returns a view of c whose paths are relative to path. The view shares c's session, so closing either closes
-// both. path is relative to c. The znode at path need not exist. Chroot sends no request and fails only if path is
-// invalid.
+// Chroot returns a view of c whose paths are relative to path. The view shares c's session, so closing one closes both.
+// path is relative to c, and the znode need not exist. Chroot sends no request, and fails only if path is invalid.
 func (c *Client) Chroot(path string) (*Client, error) {
 	if err := jute.CheckPath(path); err != nil {
 		return nil, fmt.Errorf("zk: chroot: %w", err)
@@ -102,7 +101,7 @@ func (p Place) Path() string { return p.path }
 // Close ends the session at the server, which deletes its ephemeral znodes at once, and waits until everything that the
 // client started has stopped. Calls made before it are still answered if a server answers within five seconds; later
 // ones fail with ErrClosed. Without a connection, Close tries for one second to reach a server. If none answers, the
-// session ends by its timeout. Close is idempotent and always returns nil.
+// session ends by its timeout. Close takes about six seconds at most. Close is idempotent and always returns nil.
 func (c *Client) Close() error {
 	c.s.close(true)
 	return nil
@@ -128,9 +127,9 @@ func (c *Client) Session() Session {
 }
 
 // UpdateServers replaces the list of servers with those of connect, which must have no chroot. The client moves to
-// another server if its own isn't in the list. Otherwise it may move, with a probability that spreads all clients with
-// the same list evenly. It moves in the background once all requests that it has sent are answered, or after two
-// seconds; to States and watches, a move is a lost connection. UpdateServers doesn't wait. It fails with Options.SRV.
+// another server if its own isn't in the list. Otherwise it may move, so that clients with the same list spread evenly.
+// It moves in the background once all requests that it has sent are answered, or after two seconds; to States and
+// watches, a move is a lost connection. UpdateServers doesn't wait. It fails if Options.SRV is set.
 func (c *Client) UpdateServers(connect string) error {
 	parsed, err := ParseConnectString(connect)
 	if err != nil {

@@ -18,11 +18,11 @@
 // don't belong in a URL, such as credentials.
 //
 // A Client is one session. It sends pings, reconnects to another server when a connection is lost, and authenticates
-// again; the session keeps its ephemeral znodes and watches. Host names are resolved at each attempt. An attempt to
-// connect gets the session timeout divided by the number of servers, but at least 100 ms. The pauses between attempts
-// are random and grow to at most 1.6 s. A connection counts as lost when nothing has arrived on it for 2/3 of the
-// session timeout. [New] returns at once, and [Client.Wait] waits for the connection. [Client.Chroot] returns a view of
-// a subtree that shares the session. [Client.UpdateServers] replaces the list of servers.
+// again; the session keeps its ephemeral znodes and watches. The client tries servers in random order and resolves host
+// names at each attempt. An attempt gets the session timeout divided by the number of servers, but at least 100 ms. The
+// pauses between attempts are random and grow to at most 1.6 s. A connection counts as lost when nothing has arrived on
+// it for 2/3 of the session timeout. [New] returns at once, and [Client.Wait] waits for the connection. [Client.Chroot]
+// returns a view of a subtree that shares the session. [Client.UpdateServers] replaces the list of servers.
 //
 // # Authentication
 //
@@ -44,7 +44,7 @@
 // context ends later, the call returns, but the server may still carry out the request; the error says so. Errors of
 // this package and of package recipe wrap the Err of an ended context, never its cause: the cause may be the error of
 // another call, such as ErrNodeExists, and would look like this call's result. Data passed to a call are copied before
-// it returns, and data that it returns belong to the caller. Keeping a name or result keeps its whole reply in memory.
+// it returns, and data that it returns belong to the caller. Each part of a result keeps the whole reply in memory.
 //
 //	data, stat, err := c.Get(ctx, "/config")
 //	...
@@ -59,7 +59,7 @@
 // Without a connection, calls wait for one until their context or the session ends. When a connection is lost,
 // unanswered reads are sent again on the next one (see Options.Retry and Retryable). Writes aren't, since they may have
 // been applied. Only [Client.CreateProtected], [Client.EnsurePath], [Client.DeleteAll] and package recipe find that out
-// and then repeat theirs. The classes of errors are:
+// and then repeat theirs. The classes of errors are as follows; MaybeApplied and SessionLost can both hold:
 //
 //	errors.Is(err, zk.ErrNoNode) ...  the server refused; nothing was applied
 //	zk.Retryable(err)                 not applied, or only a read; may be sent again
@@ -154,7 +154,7 @@
 // # Differences from Apache's Java client
 //
 // Without a connection, calls wait instead of failing with ConnectionLoss at the next failed attempt. Reads are
-// repeated by default. Removing one watch removes it at the server too. GetEphemerals respects the chroot. Replies may
-// be larger than jute.maxbuffer. When the client moves to another server by choice, calls answered within two seconds
-// don't fail. Lost connections are reported by States, not to every watch.
+// repeated by default. Closing a path's last Watch removes it at the server too. GetEphemerals respects the chroot.
+// Replies may be larger than jute.maxbuffer. When the client moves to another server by choice, calls answered within
+// two seconds don't fail. Lost connections are reported by States, not to every watch.
 package zk

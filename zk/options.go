@@ -47,8 +47,7 @@ type Options struct {
 	// Resume continues an existing session, which Client.Session or Client.Detach returned, instead of opening one. If its
 	// ID is 0, the client opens a session. Watches and credentials of the earlier client aren't continued: set Auth or
 	// SASL again. If the server no longer knows the session, the client ends with ErrSessionExpired. The earlier client
-	// must have ended, by Detach or with its process: two clients with one session take it from each other again and
-	// again.
+	// must have ended, by Detach or with its process: two clients with one session keep taking it from each other.
 	Resume Session
 
 	// Auth are the credentials that the client sends on each connection before any request; see DigestAuth. If a server
@@ -120,8 +119,8 @@ type Options struct {
 
 	// Retry decides whether a failed call is sent again, and after which pause. It is called only if Retryable(err) holds,
 	// so no policy can apply a write twice. attempt is the number of attempts so far, at least 1; a lost connection may
-	// end an attempt before the request was sent. The end of the call's context, whose error is then the call's, shortens
-	// the pause; the end of the client doesn't. Pipelines never retry. Nil means RetrySafe(3).
+	// end an attempt before the request was sent. If the call's context ends during the pause, the call fails at once with
+	// the context's error; the end of the client doesn't shorten the pause. Pipelines never retry. Nil means RetrySafe(3).
 	Retry func(attempt int, err error) (pause time.Duration, again bool)
 
 	// lookup resolves a host name; nil if Dial does.
@@ -150,7 +149,7 @@ type Session struct {
 	Passwd  []byte
 	Timeout time.Duration // granted by the server; ignored in Options.Resume
 
-	// LastZxid is the latest change that the session may have seen. Servers that haven't applied it refuse the session.
+	// LastZxid is the last change seen. Servers behind it refuse the session. An older value lets reads go back in time.
 	LastZxid int64
 }
 

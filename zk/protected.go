@@ -23,7 +23,8 @@ type made struct {
 }
 
 // CreateProtected is like CreateStat, but tries again after a lost connection, ErrThrottledOp and ErrNotReadOnly, until
-// ctx or the session ends, whatever Options.Retry says. After a lost reply it first checks whether the znode exists.
+// ctx or the session ends, whatever Options.Retry says. After a lost reply it first checks whether the znode exists,
+// which needs PermRead on it, and in a sequential mode on its parent.
 //
 // In a sequential mode the last part of the name gets a unique prefix of the form "_c_UUID-", by which the znode is
 // found again. If ctx ends first, the client deletes the znode in the background if it was created, and MaybeApplied is

@@ -27,6 +27,7 @@ func (c *Client) GetW(ctx context.Context, path string) ([]byte, Stat, *Watch, e
 }
 
 // Exists returns a znode's metadata, and whether the znode exists. It isn't an error if the znode doesn't exist.
+// Without PermRead it fails with ErrNoAuth, except at Apache's servers before 3.9.2.
 func (c *Client) Exists(ctx context.Context, path string) (Stat, bool, error) {
 	k, err := c.readCall(jute.OpExists, path, nil)
 	return existsOf(c.run(ctx, k, err))
@@ -67,7 +68,7 @@ func (c *Client) GetACL(ctx context.Context, path string) ([]ACL, Stat, error) {
 }
 
 // Sync waits until the server that this client is connected to has applied all writes that were acknowledged before the
-// call, so that later reads see them. path may be any valid path; it doesn't limit the synchronization.
+// call, so that later reads see them, at any server. path may be any valid path; it doesn't limit the synchronization.
 func (c *Client) Sync(ctx context.Context, path string) error {
 	k, err := c.pathCall(jute.OpSync, path)
 	return nothingOf(c.run(ctx, k, err))

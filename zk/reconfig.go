@@ -21,9 +21,9 @@ type Reconfig struct {
 }
 
 // Reconfig changes the ensemble's membership and returns the new configuration. Most ensembles allow it only to a super
-// user, and only with reconfigEnabled; otherwise it fails with ErrNoAuth or ErrReconfigDisabled. It fails with
-// ErrReconfigInProgress while another change is under way, and with ErrNewConfigNoQuorum if too few servers of the new
-// membership are connected to the leader. The chroot doesn't apply.
+// user, and only with reconfigEnabled; otherwise it fails with ErrNoAuth or ErrReconfigDisabled. Standalone servers
+// refuse it with ErrUnimplemented. It fails with ErrReconfigInProgress while another change is under way, and with
+// ErrNewConfigNoQuorum if too few servers of the new membership are connected to the leader. The chroot doesn't apply.
 func (c *Client) Reconfig(ctx context.Context, change Reconfig) ([]byte, Stat, error) {
 	if err := change.check(); err != nil {
 		return nil, Stat{}, err

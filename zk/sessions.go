@@ -75,8 +75,7 @@ const sessionSettled = 5 * time.Second
 
 // Run calls work with a session. When work fails because its session has ended (SessionLost), and ctx hasn't, Run calls
 // it again with the next session. It returns any other result of work, nil included, and errors of ctx and of Client.
-// If work fails so within five seconds several times in a row, Run pauses before the next call, longer each time, up to
-// 1.6 seconds.
+// If the next call fails so within five seconds, Run pauses before the one after it, longer each time, up to 1.6 s.
 func (s *Sessions) Run(ctx context.Context, work func(*Client) error) error {
 	for ended := 0; ; ended++ {
 		begun := time.Now()

@@ -105,8 +105,7 @@ func (c *Client) State() StateChange {
 }
 
 // Wait waits until the client is connected, also to a read-only server if Options.ReadOnly is set. It returns nil at
-// once if the client is connected. It returns the error that ended the client, if it ends first, or a *WaitError if ctx
-// ends first.
+// once if the client is connected. It returns the error that ended the client, or a *WaitError if ctx ends first.
 func (c *Client) Wait(ctx context.Context) error {
 	s := c.s
 	s.mu.Lock()

@@ -24,8 +24,8 @@ func (c *Client) CreateAll(ctx context.Context, path string, data []byte, mode C
 }
 
 // EnsurePath creates the znode at path and its missing ancestors as persistent znodes with acl and without data. It
-// leaves existing znodes unchanged. It continues after the same errors as CreateProtected. It can't create the root of
-// the client's chroot, and fails with ErrNoNode if that is missing; use a client without the chroot for that.
+// leaves existing znodes unchanged, and needs PermRead and PermCreate only on the deepest of them. It continues after
+// the same errors as CreateProtected. It can't create the client's chroot, and fails with ErrNoNode if that is missing.
 func (c *Client) EnsurePath(ctx context.Context, path string, acl []ACL) error {
 	for tries := 1; ; tries++ {
 		err := c.ensureOnce(ctx, path, acl)
@@ -73,7 +73,8 @@ const (
 )
 
 // DeleteAll deletes the znode at path and everything below it, including the ephemeral znodes of all sessions. It
-// succeeds if there is no such znode. path must not be "/", also in a chroot.
+// succeeds if there is no such znode. It fails with ErrBadArguments for "/", also in a chroot. It needs PermRead on
+// each znode, and PermDelete on each that has children and on path's parent.
 //
 // It sees all that was acknowledged before the call, and deletes only znodes that it has read. If another client
 // creates a znode below path meanwhile, this znode and its ancestors stay, and DeleteAll fails with ErrNotEmpty. If

@@ -142,6 +142,5 @@ func (t Typed[T]) encode(path string, value T) ([]byte, error) {
 	return data, nil
 }
 
-// Time converts a Stat's Ctime or Mtime, which is the leader's clock in milliseconds since 1970, to a time.Time in
-// local time.
+// Time converts a Stat's Ctime or Mtime, which is the leader's clock in milliseconds since 1970, to a local time.Time.
 func Time(ms int64) time.Time { return time.UnixMilli(ms) }

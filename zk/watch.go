@@ -12,7 +12,7 @@ import (
 type Event struct {
 	Type EventType
 	Path string // of the changed znode, or of the watch for an EventResync; relative to the client's chroot
-	Zxid int64  // of the change; -1 for an EventResync, and if the server doesn't send it
+	Zxid int64  // of the change; -1 for an EventResync, for a change while disconnected, and from servers before 3.9
 }
 
 // String returns the type and the path.
@@ -25,7 +25,8 @@ func (e Event) String() string { return e.Type.String() + " " + e.Path }
 //
 // A one-shot watch (GetW, ExistsW, ChildrenW) delivers one event. A persistent one (AddWatch) delivers all events, and
 // an EventResync when some may be missing. A watch outlives the context of the call that set it: Close one that is no
-// longer needed, or it stays, here and at the server.
+// longer needed, or it stays, here and at the server. Servers omit the events of znodes that the client may not read
+// (Apache's since 3.8.4 and 3.9.2). Such an event uses up a one-shot watch, which doesn't fire.
 type Watch struct {
 	s    *session
 	path string // absolute

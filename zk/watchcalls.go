@@ -37,8 +37,7 @@ func (c *Client) AddWatch(ctx context.Context, path string, mode AddWatchMode) (
 // RemoveWatches removes this client's watches of type t on path, here and at the server, including those set through
 // Chroot views of the same session. It fails with ErrNoWatcher if the server has none. Servers before 3.9 don't
 // distinguish the types of watches on one path and remove all. The watches end as if closed. If RemoveWatches fails,
-// they continue; if ctx ended before the reply, they end once the server has removed them. To end a single Watch, Close
-// it.
+// they continue; if ctx ended before the reply, they end once the server has removed them. To end one Watch, Close it.
 func (c *Client) RemoveWatches(ctx context.Context, path string, t WatcherType) error {
 	k, err := c.watchesCall(jute.OpRemoveWatches, path, t)
 	if err == nil {

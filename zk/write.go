@@ -31,8 +31,8 @@ func (c *Client) CreateStat(ctx context.Context, path string, data []byte, mode 
 }
 
 // CreateTTL makes a znode that the server deletes once it has had no children and its data haven't changed for ttl. ttl
-// may be from 1 ms to about 34 years, and is rounded down to whole milliseconds. mode must be a TTL mode. Servers
-// without extendedTypesEnabled refuse it with ErrUnimplemented.
+// may be 1 ms to about 34 years, and is rounded down to milliseconds. mode must be a TTL mode. The deletion may come a
+// minute late (znode.container.checkIntervalMs). Servers without extendedTypesEnabled refuse it with ErrUnimplemented.
 func (c *Client) CreateTTL(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL,
 	ttl time.Duration) (string, Stat, error) {
 	k, err := c.createCall(jute.OpCreateTTL, path, data, mode, acl, ttl)
