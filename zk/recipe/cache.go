@@ -20,8 +20,9 @@ import (
 // znode that was deleted and created again is reported as removed and added. While the connection is lost, the copy
 // doesn't change. Afterwards everything is read again, in a new session if necessary, and the differences become
 // events. The cache has only znodes that this client may read, and may lack those below a znode that it may not read. A
-// changed ACL takes effect with the next change of the znode's data. The metadata that change with a znode's children
-// (NumChildren, Cversion, Pzxid) may be stale.
+// znode that becomes readable is added with the next change of its data. One that becomes unreadable stays as it was,
+// even if it is deleted, until everything is read again. The metadata that change with a znode's children (NumChildren,
+// Cversion, Pzxid) may be stale.
 //
 // It keeps everything in memory, without a limit. It needs servers with persistent watches (3.6 or later). Several
 // goroutines may use it at once, also several iterators of Events.

@@ -44,8 +44,9 @@ func hold(ctx context.Context, c *zk.Client, path string, token int64) *Held {
 }
 
 // Token returns the fencing token: a number that grows with each acquisition of the lock by any client. It is the czxid
-// of the lock's znode, so clients in any language can determine it. Several readers of an RWLock, and several leases of
-// a Semaphore, are valid at once: see Side.Lock and Semaphore.Acquire.
+// of the lock's znode, so clients in any language can determine it. It continues to grow after Zooid's restore and
+// after a migration to Zooid, but may be lower in an ensemble rebuilt from an older backup. Several readers of an
+// RWLock, and several leases of a Semaphore, are valid at once: see Side.Lock and Semaphore.Acquire.
 func (h *Held) Token() int64 { return h.token }
 
 // Path returns the path of the lock's znode.

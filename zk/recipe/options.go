@@ -16,8 +16,10 @@ type Options struct {
 	// tells others which participant holds a lock or leads. Value, Counter and Discovery don't use it.
 	Data []byte
 
-	// ACL applies to every znode that the recipe creates, including missing parents. It must permit this client to read,
-	// write, create and delete. Nil means zk.WorldACL(zk.PermAll), as in Curator.
+	// ACL applies to every znode that the recipe creates, including missing parents. It must permit all clients that use
+	// the recipe at its path to read, write, create and delete: a client that may not read the others' znodes fails with
+	// zk.ErrNoAuth, or doesn't notice their changes. With zk.CreatorACL all need the same identity. Nil means
+	// zk.WorldACL(zk.PermAll), as in Curator.
 	ACL []zk.ACL
 }
 

@@ -29,7 +29,8 @@ const itemPrefix = "queue-"
 // lost.
 //
 // Take and Claim list the whole queue with one request: Claim at each call, and Take when it has tried all items of its
-// last list. The list must fit into zk.Options.MaxResponseBytes, which by default has room for two million items.
+// last list. The list must fit into zk.Options.MaxResponseBytes, which by default has room for two million items. On
+// Apache's servers the numbers of items end at 2147483647; before that, a program must continue with another queue.
 type Queue struct {
 	// ClaimPath is the directory of the claims, which Curator calls the lockPath. NewQueue sets it to the queue's path
 	// with "-claims" appended. A program may change it before it uses the queue, the same way for all consumers, to
@@ -378,9 +379,9 @@ func (q *Queue) Close(ctx context.Context) error {
 }
 
 // A PriorityQueue is a Queue whose items are ordered by priority, the lowest number first, and within one priority in
-// the order in which they were put. Its layout is that of Curator's DistributedPriorityQueue. Each new item makes all
-// waiting consumers list the queue again, so it is meant for short queues. The embedded Queue's own Put must not be
-// used: its items have no priority.
+// the order in which they were put. Its layout is that of Curator's DistributedPriorityQueue. After each change, even
+// by a Take, every consumer lists the whole queue again, so it is meant for short queues. The embedded Queue's own Put
+// must not be used: its items have no priority.
 type PriorityQueue struct{ Queue }
 
 // NewPriorityQueue returns the queue whose items are children of path. It sends no request.

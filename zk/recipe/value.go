@@ -40,7 +40,7 @@ func (v *Value) Get(ctx context.Context) ([]byte, int32, error) {
 // CompareAndSet replaces the value if its version is still the one that Get returned. With VersionNone it creates the
 // znode; zk.AnyVersion matches every version of an existing one. The new version is the next number, 0 for a new znode.
 // It fails with zk.ErrBadVersion if another client was faster, whether that client changed, deleted or created the
-// znode.
+// znode. A znode that was deleted and created again counts as unchanged if it has the same version.
 func (v *Value) CompareAndSet(ctx context.Context, version int32, data []byte) error {
 	if version != VersionNone {
 		_, err := v.ledger.Commit(ctx, zk.SetOp(v.path, data, version))
