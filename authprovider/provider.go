@@ -22,7 +22,9 @@
 // them all, because its ACL entries are patterns for instance, is a Matcher: it has a pure function by which every
 // server compares.
 //
-// All servers must have the same providers configured.
+// All servers must have the same providers configured. A server without a provider refuses its credentials (AuthFailed,
+// which ends the client), and doesn't check the ids of its scheme in ACLs; if it leads, ACLs with the scheme get
+// InvalidACL at all servers. So restart all servers with a new provider before clients use it.
 package authprovider
 
 import (
