@@ -19,7 +19,7 @@
 //	db.operation.name        ZooKeeper's name of the operation
 //	db.response.status_code  the name of the error's code, such as "NoNode" or "ConnectionLoss", if it has one
 //	server.address, .port    of the server that answered or whose connection was lost
-//	error.type               zk.RequestEnd.Result, if the request failed; the status is Error then
+//	error.type               zk.RequestEnd.Result, if the request failed; the status is then Error, with the error's text
 //	db.operation.batch.size  the number of operations of a multi or multiRead, unless it is 1
 //	zookeeper.path           as the caller gave it, unless Options.OmitPaths is set
 //	zookeeper.zxid           in the form 0x100000001, if there was a reply
@@ -29,7 +29,7 @@
 //
 // # Metrics
 //
-//	db.client.operation.duration      histogram, in seconds, with the attributes above down to error.type
+//	db.client.operation.duration      histogram, in seconds up to 10, with the attributes above down to error.type
 //	zookeeper.client.io               counter of bytes, each request once, by db.operation.name and network.io.direction
 //	zookeeper.client.connections      connected clients, also to read-only servers, an up-down counter
 //	zookeeper.client.connect.attempts counter, by server.address, .port and, for failures, error.type ("failed")
