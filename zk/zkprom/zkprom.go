@@ -12,7 +12,7 @@
 //	zk_client_received_bytes_total{operation}      bytes of their replies
 //	zk_client_retries_total{operation}             how often they were sent again, by zk.Options.Retry
 //	zk_client_connections                          connected clients, also to read-only servers
-//	zk_client_connect_attempts_total{result}       attempts to connect to a server, by success or failure
+//	zk_client_connect_attempts_total{result}       attempts to connect to a server; result is success or failure
 //	zk_client_state_changes_total{state}           changes of the clients' states, by the new state
 //	zk_client_notifications_total{type}            notifications of watches, by type, such as NodeCreated
 //
