@@ -26,7 +26,7 @@
 // credentials that it has accepted before, the Conn ends in StateAuthFailed: calls and watches fail with
 // [ErrAuthFailed]. Paths and ACLs are checked by the rules of Apache's Java client. FLWSrvr also parses the build dates
 // of today's servers, and FLWCons reads times as the milliseconds that servers send. A Lock whose wait fails leaves the
-// line.
+// line. While 1,000 calls are queued or unanswered, further calls wait.
 //
 // For new programs, package github.com/zooid-project/zooid/zk is the better choice: it has contexts, persistent
 // watches, pipelines, SASL, and errors that tell whether a write may have been applied.
