@@ -49,7 +49,7 @@ internal/storage:
 internal/memory:
 internal/socket:
 internal/quorum:  internal/storage
-internal/quorum/peer/handshake:
+internal/quorum/peer/handshake: internal/socket
 internal/quorum/peer: internal/lograte internal/quorum internal/quorum/peer/handshake internal/socket internal/storage
 internal/treeload: internal/memory internal/storage internal/tree
 internal/newensemble: internal/quorum internal/quorum/peer internal/treeload internal/storage internal/tree

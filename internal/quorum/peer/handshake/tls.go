@@ -10,6 +10,8 @@ import (
 	"net"
 	"syscall"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/socket"
 )
 
 // Secure says how servers authenticate to each other: by the keys of their ensemble, and
@@ -168,13 +170,4 @@ func (b *begun) Read(p []byte) (int, error) {
 }
 
 // Linger waits until the peer has read its refusal, for at most refusalLinger.
-func Linger(c net.Conn) {
-	if half, ok := c.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
-		return
-	}
-	c.SetReadDeadline(time.Now().Add(refusalLinger))
-	io.CopyN(io.Discard, c, lingerBytesMax)
-}
-
-// lingerBytesMax bounds how much is still read from a refused peer.
-const lingerBytesMax = 64 << 10
+func Linger(c net.Conn) { socket.Linger(c, refusalLinger) }
