@@ -82,9 +82,10 @@ func (m marks) kindOf(stem string) (shared, ok bool) {
 	return true, slices.ContainsFunc(m.shared, ends)
 }
 
-// compareNumbers orders the numbers of two participants of one line. The result is negative if a is before b. A
-// server's counter has 32 bits and continues at -2147483648 after 2147483647. Participants that exist at the same time
-// are never half its range apart.
+// compareNumbers orders the numbers of two participants of one line. The result is negative if a is before b.
+// ZooKeeper's counter has 32 bits. At its end, after 2147483647, it continues at -2147483648 or gives the last number
+// again (errSameNumber), depending on the server. Zooid's continues at 2147483648. Participants that exist at the same
+// time are never half the range apart.
 func compareNumbers(a, b int64) int64 {
 	const span = 1 << 32
 	switch d := a - b; {
@@ -97,30 +98,34 @@ func compareNumbers(a, b int64) int64 {
 	}
 }
 
-// inTheWay returns the last participant before mine that mine must wait for, "" if mine is first. ok is false if names
-// doesn't have mine.
-func (l *line) inTheWay(names []string, mine string) (way string, ok bool) {
-	me, isMark := l.marks.parse(mine)
-	if !isMark {
-		return "", false
-	}
+// inTheWay returns the last participant before mine that mine must wait for, "" if mine is first. It fails with
+// errVanished if names doesn't have mine, and with errSameNumber.
+func (l *line) inTheWay(names []string, mine string) (way string, err error) {
+	me, _ := l.marks.parse(mine)
 	nearest := int64(0)
+	err = errVanished
 	for _, name := range names {
 		if name == mine {
-			ok = true
+			err = nil
 			continue
 		}
 		p, isMark := l.marks.parse(name)
-		if !isMark || compareNumbers(p.number, me.number) >= 0 || l.shared && p.shared {
+		if !isMark || compareNumbers(p.number, me.number) > 0 || l.shared && p.shared {
 			continue
+		}
+		if p.number == me.number {
+			return "", errSameNumber
 		}
 		if way != "" && compareNumbers(p.number, nearest) <= 0 {
 			continue
 		}
 		way, nearest = name, p.number
 	}
-	return way, ok
+	return way, err
 }
+
+// errSameNumber says that another participant has this one's number. Both would count as first.
+var errSameNumber = errors.New("the server numbers the znodes of this directory no further; use another one")
 
 // errVanished says that this participant's znode is no longer in the line although the session lasts: another client
 // deleted it.
@@ -178,10 +183,10 @@ func (l *line) await(ctx context.Context, mine string, wait bool) error {
 		if err != nil {
 			return vanished(err)
 		}
-		way, ok := l.inTheWay(names, mine)
+		way, err := l.inTheWay(names, mine)
 		switch {
-		case !ok:
-			return errVanished
+		case err != nil:
+			return err
 		case way == "":
 			return nil
 		case !wait:
