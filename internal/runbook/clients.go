@@ -12,7 +12,7 @@ var clients = []Entry{
 		"Usually the limit of open files has been reached.",
 		"Raise the limit (LimitNOFILE in the unit, ulimit -n), or lower maxCnxns."},
 	{"ZD-4004", "A client's connection was refused",
-		"A limit on connections has been reached; the line says which. maxClientCnxns limits the connections of one address, and connects in limits.address the rate at which an address opens them. maxCnxns and the limit of open files bound all connections; before the server refuses a connection because of these two, it closes one that hasn't sent its connect request, or that has ended and only waits for its client to close it, if there is any.",
+		"A limit on connections has been reached; the line says which. maxClientCnxns limits the connections of one address, and connects in limits.address the rate at which an address opens them. maxCnxns and the limit of open files bound all connections; before the server refuses a connection because of these two, it closes one that hasn't sent its connect request, if there is any.",
 		"Find out which client opens too many connections, or raise the limit."},
 	{"ZD-4005", "A client's TLS handshake failed",
 		"The client doesn't speak TLS, or its certificate or protocol version isn't accepted; the error says which.",

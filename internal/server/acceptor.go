@@ -58,14 +58,18 @@ func (a *acceptor) refuse(what string, nc net.Conn, why string) {
 }
 
 // admit registers a connection, or returns the reason why there is no room for it. If there are too many, admit first
-// closes a connection without a session, so that silent connections keep nobody out.
+// closes one that lingers, or one without a session, so that silent connections keep nobody out.
 func (a *acceptor) admit(nc net.Conn) string {
 	out, why := a.connections.enter(nc)
-	if out != nil {
-		a.refuse("a client connection without a session was closed to make room for others", out, why)
-		why = ""
+	if out == nil {
+		return why
 	}
-	return why
+	if why == "" {
+		out.Close() // its client was served, not refused
+	} else {
+		a.refuse("a client connection without a session was closed to make room for others", out, why)
+	}
+	return ""
 }
 
 // serve handles one connection from beginning to end, on goroutines that follow one another; secure says that the

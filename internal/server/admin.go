@@ -84,8 +84,7 @@ func (s *Server) LastSnapshot() (zxid int64, written time.Time, ok bool) {
 	return meta.Zxid, file.ModTime(), true
 }
 
-// snapshotLook is the interval at which TakeSnapshot checks whether a snapshot has been written.
-const snapshotLook = 20 * time.Millisecond
+const snapshotLook = 20 * time.Millisecond // interval at which TakeSnapshot checks whether a snapshot has been written
 
 // TakeSnapshot waits for a snapshot of the state at the time of the call or later, and returns it.
 // If nothing has changed since the last snapshot, it returns that one.

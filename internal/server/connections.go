@@ -2,9 +2,11 @@ package server
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/zooid-project/zooid/internal/quorum/peer"
@@ -23,8 +25,8 @@ type connections struct {
 	of             map[net.Conn]netip.Addr // client address of each connection
 	overTLS        map[net.Conn]bool       // the connections that use TLS
 	perHost        map[netip.Addr]int
-	// newcomers are the connections whose connect request hasn't been accepted yet, and those that linger.
-	newcomers socket.Newcomers
+	newcomers      socket.Newcomers // connections whose connect request hasn't been accepted yet
+	lingering      socket.Newcomers // connections that have ended, and wait for their clients to close them
 }
 
 func newConnections(life *lifetime, opt *Options) *connections {
@@ -35,8 +37,9 @@ func newConnections(life *lifetime, opt *Options) *connections {
 	}
 }
 
-// enter registers a connection. If there are too many, why says so, and out is the connection that makes room, or nil
-// if none can.
+// enter registers a connection. If there are too many, out makes room: one that lingers, and why is "", or a newcomer,
+// and why says why room is short. If none makes room, enter only returns why. For maxClientCnxns, room is only made by
+// the connection of the IPv4 address, or IPv6 network (64 bits), that has lingered longest, if it is of the same host.
 func (cs *connections) enter(nc net.Conn) (out net.Conn, why string) {
 	host := hostOf(nc.RemoteAddr())
 	cs.mu.Lock()
@@ -45,19 +48,24 @@ func (cs *connections) enter(nc net.Conn) (out net.Conn, why string) {
 		return nil, "the server is stopping"
 	}
 	if n := cs.perHostMax; n > 0 && cs.perHost[host] >= n {
-		return nil, fmt.Sprintf("there are %d connections from %s, the most allowed (maxClientCnxns)", n, host)
-	}
-	if n := cs.descriptorsMax; n > 0 && len(cs.of) >= n {
+		if out = cs.lingering.FirstOf(socket.NetworkOf(nc.RemoteAddr())); out == nil || cs.of[out] != host {
+			return nil, fmt.Sprintf("there are %d connections from %s, the most allowed (maxClientCnxns)", n, host)
+		}
+	} else if n := cs.descriptorsMax; n > 0 && len(cs.of) >= n {
+		out = cs.lingering.First()
 		why = fmt.Sprintf("there are %d connections, as many as the limit of open files leaves room for (ulimit -n)", n)
 	} else if n := cs.most; n > 0 && len(cs.of) >= n {
+		out = cs.lingering.First()
 		why = fmt.Sprintf("there are %d connections, the most allowed (maxCnxns)", n)
 	}
-	if why != "" {
+	if out != nil {
+		why = ""
+	} else if why != "" {
 		if out = cs.newcomers.First(); out == nil {
 			return nil, why
 		}
-		cs.leave(out)
 	}
+	cs.leave(out)
 	cs.of[nc] = host
 	cs.perHost[host]++
 	cs.newcomers.Add(nc)
@@ -77,7 +85,7 @@ func (cs *connections) lingers(nc net.Conn) {
 	defer cs.mu.Unlock()
 	if _, ok := cs.of[nc]; ok {
 		cs.newcomers.Remove(nc) // if it is one still
-		cs.newcomers.Add(nc)
+		cs.lingering.Add(nc)
 	}
 }
 
@@ -96,7 +104,7 @@ func (cs *connections) forget(nc net.Conn) {
 	cs.leave(socket.Below(nc))
 }
 
-// leave removes a connection unless it is removed already. mu is held.
+// leave removes a connection, which may be nil, unless it is removed already. mu is held.
 func (cs *connections) leave(nc net.Conn) {
 	host, ok := cs.of[nc]
 	if !ok {
@@ -105,6 +113,7 @@ func (cs *connections) leave(nc net.Conn) {
 	delete(cs.of, nc)
 	delete(cs.overTLS, nc)
 	cs.newcomers.Remove(nc)
+	cs.lingering.Remove(nc)
 	if cs.perHost[host]--; cs.perHost[host] == 0 {
 		delete(cs.perHost, host)
 	}
@@ -134,11 +143,7 @@ func (cs *connections) count() int {
 func (cs *connections) list() []net.Conn {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	all := make([]net.Conn, 0, len(cs.of))
-	for nc := range cs.of { // in any order
-		all = append(all, nc)
-	}
-	return all
+	return slices.Collect(maps.Keys(cs.of))
 }
 
 // SecureConnections returns the addresses of the connections over TLS, in the form that Connections returns them.

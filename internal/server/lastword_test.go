@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/sasl"
@@ -101,31 +102,52 @@ func TestExpiredReplyIsRead(t *testing.T) {
 	}
 }
 
-// TestLingererMakesRoom: a connection that waits for its client to close it counts, and is closed to make room.
+// TestLingererMakesRoom: a connection that waits for its client to close it counts, and is closed to make room, before
+// a connection that is silent. It isn't counted as refused, because its client was served.
 func TestLingererMakesRoom(t *testing.T) {
 	t.Parallel()
-	s := open(t, Options{MaxConnections: 1})
-	addr := s.Addrs()[0].String()
-	for range 5 {
-		c := connect(t, addr, 0, nil)
-		if _, err := c.conn.Write(refusedAuth()); err != nil {
-			t.Fatal(err)
-		}
-		if h, _ := c.reply(); h.Err != jute.ErrAuthFailed {
-			t.Fatalf("answered %v", h.Err)
-		}
-		eventually(t, "the connection has ended, and lingers", func() bool { return len(s.replica.Connections()) == 0 })
-		nc, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		next := handshake(t, nc, 0, nil)
-		if next == nil {
-			t.Fatal("a connection that lingers keeps another one out")
-		}
-		next.call(jute.OpCloseSession, nil)
-		nc.Close()
-		eventually(t, "it is gone", func() bool { return s.connections.count() == 0 })
+	for name, opt := range map[string]Options{
+		"maxClientCnxns": {MaxClientConnections: 2, SessionlessTimeout: time.Hour},
+		"maxCnxns":       {MaxConnections: 2, SessionlessTimeout: time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, opt)
+			addr := s.Addrs()[0].String()
+			dial := func() net.Conn {
+				nc, err := net.Dial("tcp", addr)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return nc
+			}
+			silent := dial()
+			defer silent.Close()
+			eventually(t, "the silent connection counts", func() bool { return s.connections.count() == 1 })
+			for range 5 {
+				c := connect(t, addr, 0, nil)
+				if _, err := c.conn.Write(refusedAuth()); err != nil {
+					t.Fatal(err)
+				}
+				if h, _ := c.reply(); h.Err != jute.ErrAuthFailed {
+					t.Fatalf("answered %v", h.Err)
+				}
+				eventually(t, "the connection has ended, and lingers", func() bool { return len(s.replica.Connections()) == 0 })
+				refused, nc := s.meters.ConnectionRejected.Value(), dial()
+				next := handshake(t, nc, 0, nil)
+				if next == nil {
+					t.Fatal("a connection that lingers keeps another one out")
+				}
+				if n := s.meters.ConnectionRejected.Value() - refused; n != 0 {
+					t.Errorf("%d connections count as refused", n)
+				}
+				next.call(jute.OpCloseSession, nil)
+				nc.Close()
+				eventually(t, "it is gone", func() bool { return s.connections.count() == 1 })
+			}
+			if handshake(t, silent, 0, nil) == nil {
+				t.Error("the silent connection is gone")
+			}
+		})
 	}
 }
 

@@ -63,8 +63,7 @@ func (m *membershipFile) follow() {
 	}
 }
 
-// servingPause is the interval at which follow checks whether the server serves.
-const servingPause = 100 * time.Millisecond
+const servingPause = 100 * time.Millisecond // interval at which follow checks whether the server serves
 
 // compare warns if this server is not a member. At the start it also warns if the
 // configured server lines differ from the ensemble's membership, which is the one that counts.
@@ -139,8 +138,7 @@ func (r reconfigs) awaitStaging() {
 	}
 }
 
-// stagingPause is the interval at which awaitStaging checks the feature level.
-const stagingPause = 10 * time.Millisecond
+const stagingPause = 10 * time.Millisecond // interval at which awaitStaging checks the feature level
 
 // vet returns the code to append to a reconfig request. It checks the requested ids, the number of addresses, and
 // whether a majority of the requested voters answer. Everything else is checked when the request is applied.

@@ -58,15 +58,13 @@ const sendEvery = 16
 
 // tryOutput calls c.TryOutput, and times some of the calls.
 func (r *replies) tryOutput(c *replica.Client) (left replica.Unsent) {
+	defer r.delivered(c)
 	if r.sends.Add(1)%sendEvery != 0 {
-		left = c.TryOutput()
-		r.delivered(c)
-		return left
+		return c.TryOutput()
 	}
 	begun := r.now()
 	left = c.TryOutput()
 	r.meters.Stages.Send.Observe(r.now() - begun)
-	r.delivered(c)
 	return left
 }
 
@@ -89,8 +87,8 @@ func (r *replies) flushFrom(nc net.Conn, c *replica.Client, left replica.Unsent)
 	}
 	for {
 		if last {
+			nc.SetReadDeadline(time.Now()) // wakes the reader, which ends the connection, also if EndOutput takes long
 			socket.EndOutput(nc)
-			nc.SetReadDeadline(time.Now()) // wakes the reader, which ends the connection
 			return true
 		}
 		if out == nil {

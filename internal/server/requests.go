@@ -65,8 +65,7 @@ func (r *requests) awaitSession(c *replica.Client) error {
 	}
 }
 
-// sessionLook is the interval at which awaitSession checks whether c is closing.
-const sessionLook = 100 * time.Millisecond
+const sessionLook = 100 * time.Millisecond // interval at which awaitSession checks whether c is closing
 
 // extendDeadline renews the expired handshake deadline of nc, or removes it if c is established by now, as is usual.
 func (r *requests) extendDeadline(nc net.Conn, c *replica.Client) error {
@@ -145,7 +144,6 @@ func (r *requests) readRequests(nc net.Conn, c *replica.Client, buf []byte) erro
 
 // outdatedPause is the interval of checking whether this server can tell again that a session is alive.
 const outdatedPause = 10 * time.Millisecond
-
 const untoldPause = 2 * time.Millisecond // interval of checking whether the client was told of a refusal
 
 // receiveAll passes the input that arrived on a connection to the replica.

@@ -49,8 +49,7 @@ type handshakes struct {
 	plainLocal, plainRemote atomic.Int64 // connections without TLS since the start, if TLS is configured
 }
 
-// handshakesOfAddressMin is how many handshakes one address may always have under way.
-const handshakesOfAddressMin = 16
+const handshakesOfAddressMin = 16 // handshakes that one address may always have under way
 
 // addressCounts holds the number of handshakes under way, by the client's address.
 type addressCounts struct {

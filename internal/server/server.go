@@ -198,8 +198,7 @@ func (s *Server) stopsBroken(stopped <-chan struct{}) bool {
 	return true
 }
 
-// brokenPause is the interval at which stopsBroken checks for a panic.
-const brokenPause = 10 * time.Millisecond
+const brokenPause = 10 * time.Millisecond // interval at which stopsBroken checks for a panic
 
 // abandon closes all ports and connections without waiting for anything. A process with a thread
 // that the disk holds may keep its sockets open for as long as the thread is held.
