@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"sync"
 	"time"
@@ -116,9 +115,10 @@ type call struct {
 	w        http.ResponseWriter
 	status   int
 	fields   object
-	problem  any    // the value of "error": nil or a text
-	streamed bool   // the command has written the answer itself
-	release  func() // gives up the place of a long answer
+	problem  any                     // the value of "error": nil or a text
+	streamed bool                    // the command has written the answer itself
+	place    *fourletter.LongAnswers // of a long answer, nil for none
+	release  func()                  // gives up the place
 }
 
 // set adds a key to the answer.
@@ -164,14 +164,11 @@ func (a *Admin) answer(w http.ResponseWriter, r *http.Request, name string) {
 
 // begin waits for the place of a long answer, and reports whether there is one.
 func (c *call) begin(place *fourletter.LongAnswers) bool {
-	var from netip.Prefix
-	if conn, ok := c.req.Context().Value(connKey{}).(net.Conn); ok {
-		from = socket.NetworkOf(conn.RemoteAddr())
-	}
+	from := socket.NetworkOf(c.conn().RemoteAddr())
 	if !place.Begin(from, c.req.Context().Done()) {
 		return false
 	}
-	c.release = sync.OnceFunc(func() { place.End(from) })
+	c.place, c.release = place, sync.OnceFunc(func() { place.End(from) })
 	return true
 }
 
@@ -195,14 +192,29 @@ func (c *call) write(name string) {
 		return
 	}
 	c.fields = nil // the caller may take its time
+	send := func() error {
+		c.w.Header().Set("Content-Type", "application/json")
+		c.w.WriteHeader(c.status)
+		c.w.Write(body) // an error means that the caller has gone
+		_, err := io.WriteString(c.w, "\n")
+		return err
+	}
 	if len(body) <= fourletter.LongAnswerMin {
 		c.release()
-	} else {
-		timeout := cmp.Or(c.admin.opt.answerTimeout, answerTimeout)
-		http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(timeout)) // another caller may wait for the place
+		send()
+		return
 	}
-	c.w.Header().Set("Content-Type", "application/json")
-	c.w.WriteHeader(c.status)
-	c.w.Write(body) // an error means that the caller has gone
-	io.WriteString(c.w, "\n")
+	timeout := cmp.Or(c.admin.opt.answerTimeout, answerTimeout)
+	http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(timeout)) // another caller may wait for the place
+	if c.place == nil {
+		send()
+		return
+	}
+	c.place.Send(socket.Output{Conn: c.conn()}, send)
+}
+
+// conn returns the connection of the caller.
+func (c *call) conn() net.Conn {
+	conn, _ := c.req.Context().Value(connKey{}).(net.Conn)
+	return conn
 }

@@ -666,6 +666,31 @@ func TestLongAnswersTakeTurns(t *testing.T) {
 	}
 }
 
+// TestMuteCallersLoseTheirPlaces: callers of two addresses ask for long answers and read nothing. A caller of a third
+// address gets its answer nevertheless.
+func TestMuteCallersLoseTheirPlaces(t *testing.T) {
+	t.Parallel()
+	r := large(t, Options{})
+	for _, from := range []string{"127.0.0.2", "127.0.0.3"} {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: time.Minute}
+		conn, err := d.Dial("tcp", r.admin.Addr().String())
+		if err != nil {
+			t.Skipf("this system has no %s: %v", from, err)
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(time.Minute))
+		conn.(*net.TCPConn).SetReadBuffer(4 << 10) // or the kernel would take much of the answer
+		fmt.Fprint(conn, "GET /commands/dump HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+		if _, err := conn.Read(make([]byte, 1)); err != nil { // it has its place
+			t.Fatal(err)
+		}
+	}
+	if res, body := r.do(http.MethodGet, "/commands/dump", "", ""); res.StatusCode != http.StatusOK ||
+		len(body) < listBytesMax-2_000_000 {
+		t.Errorf("status %d, %d bytes: %.100q", res.StatusCode, len(body), body)
+	}
+}
+
 // TestAnswerTimeout: a caller who doesn't read its answer loses its connection. Nothing else
 // would end that within an hour.
 func TestAnswerTimeout(t *testing.T) {

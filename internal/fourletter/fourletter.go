@@ -138,6 +138,7 @@ type Ask struct {
 	Word    string
 	Remote  string          // the client's address, as Java prints it
 	From    netip.Prefix    // the address or network of the client, which has one long answer at a time
+	To      Output          // the connection
 	Rest    io.Reader       // what follows the word
 	Done    <-chan struct{} // closed once the answer is not wanted any more
 	Serving bool
@@ -172,8 +173,9 @@ func (w *Words) Answer(of Server, ask Ask, send func(text []byte) error) error {
 	text := a.answer()
 	if len(text) <= LongAnswerMin {
 		end()
+		return send(text)
 	}
-	return send(text)
+	return place.Send(ask.To, func() error { return send(text) })
 }
 
 // answer returns the answer to an allowed word.

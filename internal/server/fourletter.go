@@ -37,8 +37,8 @@ func (a *acceptor) fourLetterWord(conn net.Conn, name string, rest []byte) {
 	a.replica.CountReceived()
 	a.meters.BytesReceived.Add(int64(len(name)))
 	ask := fourletter.Ask{
-		Word: name, Remote: javaSocket(conn.RemoteAddr().String()), Rest: socket.Replay(conn, rest),
-		From: socket.NetworkOf(conn.RemoteAddr()), Done: a.closing, Serving: a.serving(), Started: true,
+		Word: name, Remote: javaSocket(conn.RemoteAddr().String()), Done: a.closing, Serving: a.serving(), Started: true,
+		From: socket.NetworkOf(conn.RemoteAddr()), To: socket.Output{Conn: conn}, Rest: socket.Replay(conn, rest),
 	}
 	if name == "srvr" || name == "stat" { // these ask whether the server is well; mntr says what is wrong
 		ask.Serving = ask.Serving && a.stalls.stands() == ""
