@@ -28,8 +28,8 @@ const (
 )
 
 // LongAnswers are the answers being made of which each may take 8 MiB (AnswerBytesMax), and those of them that have
-// more than LongAnswerMin and are being sent: two at a time. Each address has one at most. The addresses take turns. One
-// that doesn't read its answer loses its place if another waits. The zero value is ready to use.
+// more than LongAnswerMin and are being sent: two at a time. Each address has one at most. The addresses take turns.
+// One that doesn't read its answer loses its place if another waits. The zero value is ready to use.
 type LongAnswers struct {
 	Most int // how many at a time, instead of two; 0 for two
 

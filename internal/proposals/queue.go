@@ -38,7 +38,7 @@ type Options struct {
 	// Settled is called with the number and the bytes of requests that Gone has counted, when they don't count any more.
 	Settled   func(requests, bytes int64)
 	LargeFrom int // the size (bytes) from which on a request is large; 0 means LargeRequestMin
-	Forwarded int // bounds what Forward returns (bytes); 0 means ForwardedMax
+	Forwarded int // bounds what Forward returns (bytes), at most ForwardedMax, which 0 means
 }
 
 // A Queue holds stamped requests, encoded and in order, already in the form of log entries: requests of this server's
@@ -81,7 +81,7 @@ func New(o Options) *Queue {
 	return &Queue{
 		now: o.Now, dropped: o.Dropped, settled: o.Settled, largeFrom: cmp.Or(o.LargeFrom, LargeRequestMin),
 		inFlight:  inFlight{most: largeInFlightMax, patience: largeInFlightPatience},
-		forwarded: inFlight{most: int64(cmp.Or(o.Forwarded, ForwardedMax)), patience: forwardedPatience},
+		forwarded: inFlight{most: min(int64(cmp.Or(o.Forwarded, ForwardedMax)), ForwardedMax), patience: forwardedPatience},
 	}
 }
 

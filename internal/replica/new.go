@@ -54,7 +54,7 @@ type Options struct {
 	// LargeRequest is the size (bytes) from which on a request takes turns with those of other connections; 0 means
 	// proposals.LargeRequestMin.
 	LargeRequest int
-	// Forwarded bounds the bytes that are under way to the leader; 0 means proposals.ForwardedMax.
+	// Forwarded bounds the bytes that are under way to the leader, at most proposals.ForwardedMax, which 0 means.
 	Forwarded int
 	Kick      func() // tells the quorum that requests or syncs wait; must not block
 	// Vet, if not nil, returns the code to append to a reconfig request; it may block.

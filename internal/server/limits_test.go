@@ -143,20 +143,24 @@ func TestLeftoverOfAWord(t *testing.T) {
 	}
 }
 
-// TestCacheSize: the newest part of the log in memory follows memory.limit, and is small where nobody lags.
-func TestCacheSize(t *testing.T) {
+// TestSizesFollowMemory: the newest part of the log in memory, which is small where nobody lags, and the requests under
+// way to the leader follow memory.limit.
+func TestSizesFollowMemory(t *testing.T) {
 	t.Parallel()
 	three := []Member{{}, {}, {}}
 	for _, c := range []struct {
-		members []Member
-		limit   int64
-		want    int
+		members          []Member
+		limit            int64
+		cache, forwarded int
 	}{
-		{nil, 0, 1 << 20}, {three[:1], 1 << 30, 1 << 20}, {three, 0, 64 << 20}, {three, 1 << 30, 64 << 20},
-		{three, 256 << 20, 32 << 20}, {three, 1 << 20, 1 << 20},
+		{nil, 0, 1 << 20, 0}, {three[:1], 1 << 30, 1 << 20, 32 << 20}, {three, 0, 64 << 20, 0},
+		{three, 1 << 30, 64 << 20, 32 << 20}, {three, 256 << 20, 32 << 20, 8 << 20}, {three, 96 << 20, 12 << 20, 3 << 20},
+		{three, 4 << 20, 1 << 20, 1 << 20},
 	} {
-		if got := cacheSize(Options{Members: c.members, MemoryLimit: c.limit}); got != c.want {
-			t.Errorf("%d servers with a limit of %d: %d bytes, want %d", len(c.members), c.limit, got, c.want)
+		cache, forwarded := cacheSize(Options{Members: c.members, MemoryLimit: c.limit}), partOf(c.limit, 32)
+		if cache != c.cache || forwarded != c.forwarded {
+			t.Errorf("%d servers with a limit of %d: %d and %d bytes, want %d and %d",
+				len(c.members), c.limit, cache, forwarded, c.cache, c.forwarded)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
@@ -163,7 +164,7 @@ func (s *start) replicaOptions() replica.Options {
 		ID: o.ID, Servers: len(o.Members),
 		Membership: replica.Membership{Text: o.Membership.Text, Parse: o.Membership.Parse, Own: ownMembers(*o)},
 		Serving:    o.Serving, Settings: o.Settings, Auth: s.auth, SASL: login, Log: o.Log, ClientLog: e.clientLog,
-		Meters: e.meters,
+		Meters: e.meters, Forwarded: partOf(o.MemoryLimit, 32),
 		Load: func(meta storage.Meta, snap *storage.Snapshot) (*tree.Tree, error) {
 			return treeload.Tree(meta, snap, treeOptions)
 		},
@@ -181,19 +182,18 @@ func (s *start) replicaOptions() replica.Options {
 	}
 }
 
-// cacheSize returns how many bytes of the log are kept in memory. They serve lagging followers, so a standalone server
-// needs next to none. They are at most an eighth of memory.limit, since nothing makes them fewer.
+// cacheSize returns how many bytes of the log are kept in memory: they serve followers, which a server alone hasn't.
 func cacheSize(opt Options) int {
-	switch {
-	case len(opt.Members) <= 1:
+	if len(opt.Members) <= 1 {
 		return cacheBytesAlone
-	case opt.MemoryLimit > 0:
-		return int(min(cacheBytesMax, max(opt.MemoryLimit/8, cacheBytesAlone)))
 	}
-	return cacheBytesMax
+	return min(cmp.Or(partOf(opt.MemoryLimit, 8), cacheBytesMax), cacheBytesMax)
 }
 
 const cacheBytesAlone, cacheBytesMax = 1 << 20, 64 << 20
+
+// partOf returns a part of memory.limit (bytes) for what nothing makes less, at least 1 MiB; 0 if there is no limit.
+func partOf(limit, part int64) int { return int(min(limit, max(limit/part, 1<<20))) }
 
 // howFounded returns the record of the founding that this server took part in, or nil.
 func howFounded(b quorum.Beginning, dir *storage.Dir) (*quorum.Founding, error) {
