@@ -1,6 +1,7 @@
 // Package fourletter answers the four-letter words: short commands, sent in place of a connect request, with which
 // scripts and monitoring systems query a server. The answers are Apache's, byte for byte. The package reads only what
-// follows a word from the network, and accesses the server by its Status and its replica by one View.
+// follows a word from the network, and accesses the server by its Status, its replica by one View, and the process by
+// Environment.
 package fourletter
 
 import (

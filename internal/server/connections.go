@@ -27,6 +27,7 @@ type connections struct {
 	perHost        map[netip.Addr]int
 	newcomers      socket.Newcomers // connections whose connect request hasn't been accepted yet
 	lingering      socket.Newcomers // connections that have ended, and wait for their clients to close them
+	answers        socket.Newcomers // the same after a four-letter word; not in of, so only descriptorsMax counts them
 }
 
 func newConnections(life *lifetime, opt *Options) *connections {
@@ -51,8 +52,10 @@ func (cs *connections) enter(nc net.Conn) (out net.Conn, why string) {
 		if out = cs.lingering.FirstOf(socket.NetworkOf(nc.RemoteAddr())); out == nil || cs.of[out] != host {
 			return nil, fmt.Sprintf("there are %d connections from %s, the most allowed (maxClientCnxns)", n, host)
 		}
-	} else if n := cs.descriptorsMax; n > 0 && len(cs.of) >= n {
-		out = cs.lingering.First()
+	} else if n := cs.descriptorsMax; n > 0 && len(cs.of)+cs.answers.Len() >= n {
+		if out = cs.answers.First(); out == nil {
+			out = cs.lingering.First()
+		}
 		why = fmt.Sprintf("there are %d connections, as many as the limit of open files leaves room for (ulimit -n)", n)
 	} else if n := cs.most; n > 0 && len(cs.of) >= n {
 		out = cs.lingering.First()
@@ -89,6 +92,18 @@ func (cs *connections) lingers(nc net.Conn) {
 	}
 }
 
+// answered records that a four-letter word is answered, and the connection waits for its client to close it. From now
+// on no answer lists it.
+func (cs *connections) answered(nc net.Conn) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	nc = socket.Below(nc)
+	if _, ok := cs.of[nc]; ok { // otherwise it is being closed
+		cs.leave(nc)
+		cs.answers.Add(nc)
+	}
+}
+
 // noteTLS records that a connection uses TLS.
 func (cs *connections) noteTLS(nc net.Conn) {
 	cs.mu.Lock()
@@ -106,6 +121,7 @@ func (cs *connections) forget(nc net.Conn) {
 
 // leave removes a connection, which may be nil, unless it is removed already. mu is held.
 func (cs *connections) leave(nc net.Conn) {
+	cs.answers.Remove(nc)
 	host, ok := cs.of[nc]
 	if !ok {
 		return
@@ -163,6 +179,17 @@ func (cs *connections) ShedConnections(percent int) int {
 	all := cs.list()
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return closeFirst(all, (len(all)*min(max(percent, 0), 100)+99)/100)
+}
+
+// closeAll closes all connections.
+func (cs *connections) closeAll() {
+	cs.closePart(1)
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for nc := cs.answers.First(); nc != nil; nc = cs.answers.First() {
+		cs.answers.Remove(nc)
+		nc.Close()
+	}
 }
 
 // closePart closes one nth of the connections, all of them if n is 1, and returns how many it closed.

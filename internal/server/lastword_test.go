@@ -2,6 +2,7 @@ package server
 
 import (
 	"crypto/rand"
+	"errors"
 	"io"
 	"net"
 	"testing"
@@ -164,4 +165,82 @@ func TestLingererIsClosed(t *testing.T) {
 		}
 	}
 	eventually(t, "the server has closed both connections", func() bool { return s.connections.count() == 0 })
+}
+
+// TestAnsweredWordMakesRoom: connections whose four-letter words are answered, and that their clients keep open, take
+// no more open files than the limit leaves for connections, and make room before one that lingers. No other limit
+// counts them.
+func TestAnsweredWordMakesRoom(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{MaxClientConnections: 2, MaxConnections: 2})
+	cs := s.connections
+	cs.descriptorsMax = 4
+	enter := func() (entered, out net.Conn) {
+		t.Helper()
+		entered, _ = net.Pipe()
+		out, why := cs.enter(entered)
+		if why != "" {
+			t.Fatal(why)
+		}
+		return entered, out
+	}
+	client, _ := enter()
+	cs.lingers(client)
+	var words []net.Conn
+	for n := range 20 {
+		word, out := enter()
+		if want := net.Conn(nil); n < 3 && out != want || n >= 3 && out != words[n-3] {
+			t.Fatalf("word %d: %v makes room", n, out)
+		}
+		if out != nil {
+			out.Close()
+			cs.forget(out)
+		}
+		cs.answered(word)
+		words = append(words, word)
+		if most := min(n+1, 3); cs.count() != 1 || cs.answers.Len() != most {
+			t.Fatalf("word %d: %d connections, and %d with an answered word, want 1 and %d",
+				n, cs.count(), cs.answers.Len(), most)
+		}
+	}
+	cs.closeAll()
+	for _, word := range words {
+		if _, err := word.Write([]byte{0}); !errors.Is(err, io.ErrClosedPipe) {
+			t.Error("a connection with an answered word is open: ", err)
+		}
+	}
+	cs.answered(client)
+	cs.forget(client)
+	if cs.count() != 0 || cs.answers.Len() != 0 {
+		t.Errorf("%d connections, and %d with an answered word are left", cs.count(), cs.answers.Len())
+	}
+}
+
+// TestAnsweredWordCounts: a connection counts as one that waits for its client, once its word is answered.
+func TestAnsweredWordCounts(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{})
+	client, nc := net.Pipe()
+	defer client.Close()
+	go io.Copy(io.Discard, client)
+	ending := &endingConn{Conn: nc, atEnd: func() [2]int {
+		return [2]int{s.connections.count(), s.connections.answers.Len()}
+	}}
+	s.connections.enter(ending)
+	s.acceptor.fourLetterWord(ending, "srvr", nil)
+	if ending.counted != [2]int{0, 1} {
+		t.Errorf("%d connections, and %d with an answered word, want 0 and 1", ending.counted[0], ending.counted[1])
+	}
+}
+
+// endingConn calls atEnd when its output ends.
+type endingConn struct {
+	net.Conn
+	atEnd   func() [2]int
+	counted [2]int
+}
+
+func (c *endingConn) CloseWrite() error {
+	c.counted = c.atEnd()
+	return c.Conn.Close()
 }

@@ -172,7 +172,7 @@ func (s *Server) Close() error {
 			s.peer.Close()
 		}()
 		broken := s.stopsBroken(stopped)
-		s.connections.closePart(1)
+		s.connections.closeAll()
 		if broken { // the replica may be unlocked only now that the connections are closed
 			s.replica.Abandon()
 		}
