@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,24 +10,121 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// TestLargeMultis plays multis of hundreds of operations on many znodes, which come back to the same ones after many
-// others. Half of the multis fail at their end, and nothing of them remains.
+// TestLargeMultis plays multis of hundreds of operations on many znodes of all kinds, and on quotas, which come back to
+// the same znodes after many others. Half of the multis fail at their end, and nothing of them remains. A snapshot
+// after each one holds the same state, and at times the session ends, with its ephemerals.
 func TestLargeMultis(t *testing.T) {
 	for seed := range uint64(6) {
 		w := newWalker(t, seed)
-		begin, begun := w.newSession(&Request{Session: 1})
-		w.apply(1, []*Request{begin}, []func() modelResult{begun})
+		w.extend(seed%2 == 0)
+		w.begin()
 		for round := range 10 {
 			o := modelOp{op: jute.OpMulti, sub: w.succeeding(100 + w.rnd.IntN(300))}
 			if round%2 == 1 {
 				o.sub = append(o.sub, modelOp{op: jute.OpDelete, path: "/none", version: -1})
 			}
-			s := w.model.sessions[1]
-			q := &Request{Session: 1, Cnx: s.cnx, Seq: s.next, Op: o.op, Body: encode(&o), Identities: identities[0]}
-			w.apply(w.model.now+1, []*Request{q}, []func() modelResult{func() modelResult { return w.model.apply(&o, q) }})
-			w.check()
+			w.play(&o)
+			w.reloading()
 			w.snapshotting()
+			if w.one(4) {
+				w.play(&modelOp{op: jute.OpCloseSession})
+				w.begin()
+			}
 		}
+	}
+}
+
+// TestParentIsCreatedAgain: a znode that is deleted and created again counts the creations of children, and its quota,
+// anew, also in the multi that deletes it, and after that was undone.
+func TestParentIsCreatedAgain(t *testing.T) {
+	t.Parallel()
+	one := func(op jute.Op, path string, flags jute.CreateMode, ttl int64) modelOp {
+		return modelOp{op: op, path: path, data: []byte(path), acl: acls[0], flags: flags, ttl: ttl, version: -1}
+	}
+	create := func(path string, flags jute.CreateMode) modelOp { return one(jute.OpCreate2, path, flags, -1) }
+	remove := func(path string) modelOp { return one(jute.OpDelete, path, 0, -1) }
+	const stats, sequential = "/zookeeper/quota/p/zookeeper_stats", jute.ModePersistentSequential
+	quota := []modelOp{
+		create("/zookeeper/quota/p", 0), create("/zookeeper/quota/p/zookeeper_limits", 0), create(stats, 0),
+	}
+	first := []modelOp{
+		create("/p", 0), create("/p/", sequential), create("/p/", sequential), create("/p/e", jute.ModeEphemeral),
+		create("/p/", sequential),
+	}
+	again := []modelOp{
+		remove("/p/0000000000"), remove("/p/0000000001"), remove("/p/0000000003"), remove("/p/e"), remove("/p"),
+		one(jute.OpCreateContainer, "/p", jute.ModeContainer, -1), create("/p/", sequential), remove("/p/0000000000"),
+		create("/p/", sequential), remove("/p/0000000001"), remove("/p"),
+		one(jute.OpCreateTTL, "/p", jute.ModePersistentWithTTL, 50), create("/p/", sequential),
+		remove(stats), create(stats, 0), create("/p/e", jute.ModeEphemeral),
+	}
+	failing := remove("/none")
+	play := func(w *walker, multis ...[]modelOp) {
+		for _, sub := range multis {
+			w.play(&modelOp{op: jute.OpMulti, sub: slices.Clone(sub)})
+			w.reloading()
+		}
+	}
+	for round, multis := range [][][]modelOp{
+		{quota, first, append(slices.Clone(again), failing), again},
+		{slices.Concat(quota, first, again)},
+		{slices.Concat(quota, first, again, []modelOp{failing}), slices.Concat(first, quota), again},
+	} {
+		w := newWalker(t, uint64(round))
+		w.extend(true)
+		w.begin()
+		play(w, multis...)
+		n := w.model.nodes["/p"]
+		if n == nil || n.kind != ttl || n.stat.Cversion != 2 || w.model.nodes["/p/0000000000"] == nil {
+			t.Fatalf("round %d: /p is %+v", round, n)
+		}
+		w.play(&modelOp{op: jute.OpCloseSession})
+	}
+}
+
+// extend allows all kinds of znodes, and enforces quotas if they are to be.
+func (w *walker) extend(quotas bool) {
+	s := DefaultSettings()
+	s.ExtendedTypes, s.EnforceQuota, s.FeatureLevel = true, quotas, FeatureLevelMax
+	q := &Request{Op: OpSettings, Body: s.Append(nil)}
+	w.apply(w.model.now+1, []*Request{q}, []func() modelResult{func() modelResult {
+		w.model.settings = s
+		return modelResult{zxid: w.model.zxid}
+	}})
+}
+
+// begin begins session 1.
+func (w *walker) begin() {
+	q, want := w.newSession(&Request{Session: 1})
+	w.apply(w.model.now+1, []*Request{q}, []func() modelResult{want})
+}
+
+// play applies an operation of session 1.
+func (w *walker) play(o *modelOp) {
+	s := w.model.sessions[1]
+	q := &Request{Session: 1, Cnx: s.cnx, Seq: s.next, Op: o.op, Body: encode(o), Identities: identities[0]}
+	w.apply(w.model.now+1, []*Request{q}, []func() modelResult{func() modelResult { return w.model.apply(o, q) }})
+	w.check()
+}
+
+// reloading compares a snapshot, once it is loaded, with the model, and its account of memory with the tree's.
+func (w *walker) reloading() {
+	again, err := load(drain(w.tree, 1+w.rnd.IntN(5000)))
+	if err != nil {
+		w.t.Fatalf("load after entry %d: %v", w.index, err)
+	}
+	if s := cmp.Or(invariants(again), w.model.differ(again)); s != "" {
+		w.t.Fatalf("loaded after entry %d: %s", w.index, s)
+	}
+	if again.Digest() != w.tree.Digest() {
+		w.t.Fatalf("loaded after entry %d: another digest", w.index)
+	}
+	have, loaded := w.tree.quotas.paths, again.quotas.paths
+	if !slices.Equal(slices.Sorted(maps.Keys(have)), slices.Sorted(maps.Keys(loaded))) {
+		w.t.Fatalf("loaded after entry %d: quotas %v instead of %v", w.index, loaded, have)
+	}
+	if m, l := w.tree.Memory(), again.Memory(); m.Sessions != l.Sessions {
+		w.t.Fatalf("loaded after entry %d: sessions take %d bytes instead of %d", w.index, l.Sessions, m.Sessions)
 	}
 }
 
@@ -34,12 +132,21 @@ func TestLargeMultis(t *testing.T) {
 func (w *walker) succeeding(n int) (ops []modelOp) {
 	m := w.model.clone()
 	for len(ops) < n {
-		path := fmt.Sprintf("/%02d", w.rnd.IntN(100))
-		if w.one(2) {
-			path += fmt.Sprintf("/%d", w.rnd.IntN(4))
+		o := modelOp{path: fmt.Sprintf("/%02d", w.rnd.IntN(100)), data: w.data(), acl: acls[0], version: -1, ttl: -1}
+		switch {
+		case w.one(6): // a quota, or one of its parents
+			o.path = fmt.Sprintf("%s/%02d", pathQuota, w.rnd.IntN(5)) +
+				[]string{"", "/" + limitsName, "/" + statsName}[w.rnd.IntN(3)]
+		case w.one(2):
+			o.path += fmt.Sprintf("/%d", w.rnd.IntN(4))
 		}
-		o := modelOp{path: path, data: w.data(), acl: acls[0], version: -1, ttl: -1, flags: jute.CreateMode(w.rnd.IntN(4))}
+		o.flags = jute.CreateMode(w.rnd.IntN(4))
 		o.op = []jute.Op{jute.OpCreate, jute.OpCreate2, jute.OpDelete, jute.OpSetData, jute.OpSetData}[w.rnd.IntN(5)]
+		if o.op == jute.OpCreate && w.one(3) {
+			o.op, o.flags = jute.OpCreateContainer, jute.ModeContainer
+		} else if o.op == jute.OpCreate2 && w.one(3) {
+			o.op, o.flags, o.ttl = jute.OpCreateTTL, jute.CreateMode(5+w.rnd.IntN(2)), 1+w.rnd.Int64N(50)
+		}
 		var code jute.Code
 		switch o.op {
 		case jute.OpDelete:
