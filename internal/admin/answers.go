@@ -103,10 +103,10 @@ func (c *call) dump() {
 	for _, s := range sessions {
 		at := strconv.FormatInt(s.Expires.UnixMilli(), 10)
 		if n := len(expiries); n > 0 && expiries[n-1].key == at {
-			expiries[n-1].value = append(expiries[n-1].value.(array), s.Session)
+			expiries[n-1].value = append(expiries[n-1].value.([]int64), s.Session)
 			continue
 		}
-		expiries.set(at, array{s.Session})
+		expiries.set(at, []int64{s.Session})
 	}
 	ephemerals, moreEphemerals := r.Ephemerals(listBytesMax)
 	c.set("expiry_time_to_session_ids", expiries)
@@ -118,11 +118,7 @@ func (c *call) dump() {
 func bySession(list []replica.SessionPaths) object {
 	o := make(object, 0, len(list))
 	for _, s := range list {
-		paths := make(array, 0, len(s.Paths))
-		for _, p := range s.Paths {
-			paths = append(paths, p)
-		}
-		o.set(strconv.FormatInt(s.Session, 10), paths)
+		o.set(strconv.FormatInt(s.Session, 10), s.Paths)
 	}
 	return o
 }
@@ -292,11 +288,7 @@ func (c *call) watchesByPath() {
 	list, more := c.of.Replica().WatchesByPath(listBytesMax)
 	o := make(object, 0, len(list))
 	for _, p := range list {
-		sessions := make(array, 0, len(p.Sessions))
-		for _, id := range p.Sessions {
-			sessions = append(sessions, id)
-		}
-		o.set(p.Path, sessions)
+		o.set(p.Path, p.Sessions)
 	}
 	c.set("path_to_session_ids", o)
 	c.cut(more)

@@ -197,15 +197,6 @@ func (c *call) reload() {
 		c.fail(http.StatusInternalServerError, err.Error())
 		return
 	}
-	c.set("in_force", names(done.InForce))
-	c.set("need_restart", names(done.NeedRestart))
-}
-
-// names returns a list of keys as an array.
-func names(list []string) array {
-	a := make(array, 0, len(list))
-	for _, name := range list {
-		a = append(a, name)
-	}
-	return a
+	c.set("in_force", done.InForce)
+	c.set("need_restart", done.NeedRestart)
 }

@@ -23,45 +23,59 @@ type array []any
 func (o *object) set(key string, value any) { *o = append(*o, pair{key, value}) }
 
 // text encodes v in the layout of Apache's answers, which scripts parse by line: objects take a line per key, with a
-// blank before the colon, and arrays stay on one line.
+// blank before the colon, and arrays, also []string and []int64, stay on one line.
 func text(v any) ([]byte, error) {
-	var b bytes.Buffer
-	if err := write(&b, v, 0); err != nil {
-		return nil, err
+	var b writer
+	b.values = json.NewEncoder(&b.Buffer)
+	b.values.SetEscapeHTML(false)
+	if err := b.write(v, 0); err != nil {
+		return nil, fmt.Errorf("encode an answer: %w", err)
 	}
 	return b.Bytes(), nil
 }
 
-const indent = "  "
+// A writer writes JSON to its buffer.
+type writer struct {
+	bytes.Buffer
+	values *json.Encoder // writes to the buffer, too
+}
 
-func write(b *bytes.Buffer, v any, depth int) error {
+func (b *writer) write(v any, depth int) error {
 	switch x := v.(type) {
 	case object:
-		return writeObject(b, x, depth)
+		return b.writeObject(x, depth)
 	case array:
-		b.WriteByte('[')
-		for i, e := range x {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			b.WriteByte(' ')
-			if err := write(b, e, depth); err != nil {
-				return err
-			}
-		}
-		b.WriteString(" ]")
-		return nil
+		return writeArray(b, x, depth)
+	case []string: // a long list as an array would take three times the memory
+		return writeArray(b, x, depth)
+	case []int64:
+		return writeArray(b, x, depth)
 	}
-	e := json.NewEncoder(b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return fmt.Errorf("encode an answer: %w", err)
+	if err := b.values.Encode(v); err != nil {
+		return err
 	}
 	b.Truncate(b.Len() - len("\n"))
 	return nil
 }
 
-func writeObject(b *bytes.Buffer, o object, depth int) error {
+func writeArray[E any](b *writer, list []E, depth int) error {
+	b.WriteByte('[')
+	for i, e := range list {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteByte(' ')
+		if err := b.write(e, depth); err != nil {
+			return err
+		}
+	}
+	b.WriteString(" ]")
+	return nil
+}
+
+const indent = "  "
+
+func (b *writer) writeObject(o object, depth int) error {
 	if len(o) == 0 {
 		b.WriteString("{ }")
 		return nil
@@ -72,11 +86,11 @@ func writeObject(b *bytes.Buffer, o object, depth int) error {
 			b.WriteByte(',')
 		}
 		b.WriteString("\n" + strings.Repeat(indent, depth+1))
-		if err := write(b, p.key, depth); err != nil {
+		if err := b.write(p.key, depth); err != nil {
 			return err
 		}
 		b.WriteString(" : ")
-		if err := write(b, p.value, depth+1); err != nil {
+		if err := b.write(p.value, depth+1); err != nil {
 			return err
 		}
 	}

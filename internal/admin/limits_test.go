@@ -712,3 +712,20 @@ func TestAnswerTimeout(t *testing.T) {
 	fmt.Fprint(conn, "GET /commands/dump HTTP/1.1\r\nHost: h\r\n\r\n")
 	awaitRoom(0)
 }
+
+// TestListsLookLikeArrays: lists of one type, which take less memory, have the layout of other arrays.
+func TestListsLookLikeArrays(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		list any
+		want string
+	}{
+		{array{"/a<", int64(-1)}, `[ "/a<", -1 ]`}, {[]string{"/a<", "/\"b\""}, `[ "/a<", "/\"b\"" ]`},
+		{[]int64{1 << 62, -1}, `[ 4611686018427387904, -1 ]`}, {array{}, `[ ]`}, {[]string(nil), `[ ]`}, {[]int64{}, `[ ]`},
+	} {
+		got, err := text(c.list)
+		if err != nil || string(got) != c.want {
+			t.Errorf("%#v: %s, %v; want %s", c.list, got, err, c.want)
+		}
+	}
+}
