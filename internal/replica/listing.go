@@ -2,7 +2,6 @@ package replica
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 	"time"
 
@@ -12,8 +11,8 @@ import (
 )
 
 // The output of dump, wchc and wchp can be as large as the tree. Every list here ends once its text
-// reaches roughly the caller's limit in bytes, which bounds the time that locks are held, and the
-// memory.
+// reaches roughly the caller's limit in bytes, which bounds the memory. Locks are held for a step at
+// a time: what changes meanwhile may be listed as before or after.
 
 // SessionExpiry says when a session ends if its client stays silent.
 type SessionExpiry struct {
@@ -37,6 +36,8 @@ type PathSessions struct {
 // sessionLineBytes is the size of the text of one session in a list.
 const sessionLineBytes = 20
 
+const sessionsStep = 4 << 10 // sessions of one step of a list
+
 // listings lists sessions and watches, for operators. It only reads.
 type listings struct {
 	*outside
@@ -47,29 +48,42 @@ type listings struct {
 	locals  *locals
 }
 
+// sessionIDs returns the ids of all sessions, ascending.
+func (s *state) sessionIDs() []int64 {
+	s.mu.RLock()
+	ids := s.tree.Sessions().IDs()
+	s.mu.RUnlock()
+	slices.Sort(ids)
+	return ids
+}
+
 // SessionExpiries returns the global sessions, ordered by the time at which they expire, which is a
 // whole number of ticks, and then by id. wall is the current time. more reports that the list was
 // cut off.
 func (l *listings) SessionExpiries(wall time.Time, limit int) (list []SessionExpiry, more bool) {
 	now := l.now() / 1e6
-	l.mu.RLock()
-	l.tree.Sessions().All(func(t tree.Session) bool {
-		if more = len(list)*sessionLineBytes >= limit; more {
-			return false
+	add := func(ids []int64) {
+		l.mu.RLock()
+		defer l.mu.RUnlock()
+		for _, id := range ids {
+			if t, ok := l.tree.Sessions().Get(id); ok && t.Scope == tree.Global {
+				ends := l.expiry.Ends(id, t.Timeout, l.hearing.heardAt(id))
+				list = append(list, SessionExpiry{id, t.Timeout, after(wall, ends-now)})
+			}
 		}
-		if t.Scope == tree.Global {
-			ends := l.expiry.Ends(t.ID, t.Timeout, l.hearing.heardAt(t.ID))
-			list = append(list, SessionExpiry{t.ID, t.Timeout, after(wall, ends-now)})
+	}
+	most := (limit + sessionLineBytes - 1) / sessionLineBytes
+	for ids := range slices.Chunk(l.sessionIDs(), sessionsStep) {
+		if add(ids); len(list) > most {
+			list, more = list[:most], true
+			break
 		}
-		return true
-	})
-	l.mu.RUnlock()
+	}
 	slices.SortStableFunc(list, func(a, b SessionExpiry) int { return a.Expires.Compare(b.Expires) })
 	return list, more
 }
 
-// LocalSessionExpiries is SessionExpiries for the sessions that are local to this
-// server.
+// LocalSessionExpiries is SessionExpiries for the sessions that are local to this server.
 func (l *listings) LocalSessionExpiries(wall time.Time, limit int) (list []SessionExpiry, more bool) {
 	now := l.now() / 1e6
 	add := func(e *expiry.Queue, id int64, timeout int32) bool {
@@ -102,16 +116,7 @@ func after(t time.Time, ms int64) time.Time { return t.Add(time.Duration(ms) * t
 // Ephemerals returns the sessions that have ephemeral znodes, ordered by id, with the paths in
 // order of creation. more reports that the list was cut off.
 func (s *state) Ephemerals(limit int) (list []SessionPaths, more bool) {
-	var ids []int64
-	s.mu.RLock()
-	if s.tree.EphemeralsCount() > 0 {
-		s.tree.Sessions().All(func(t tree.Session) bool {
-			ids = append(ids, t.ID)
-			return true
-		})
-	}
-	s.mu.RUnlock()
-	for _, id := range ids {
+	for _, id := range s.sessionIDs() {
 		if limit <= 0 {
 			return list, true
 		}
@@ -141,14 +146,13 @@ func (l *listings) WatchSummary() watch.Summary {
 	return l.watches.table.Summary()
 }
 
-// watchedBy calls list with the watch table, which list may read until it returns, and with a
-// function that returns the session of a watcher.
-func (l *listings) watchedBy(list func(t *watch.Table, session func(watcher int64) int64)) {
+// watchedBy calls step with the watch table, which it may read, and a function that returns the session of a watcher.
+func (l *listings) watchedBy(step func(t *watch.Table, session func(watcher int64) int64)) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	l.watches.mu.Lock()
 	defer l.watches.mu.Unlock()
-	list(l.watches.table, func(watcher int64) int64 {
+	step(l.watches.table, func(watcher int64) int64 {
 		if c := l.clients[watcher]; c != nil {
 			return c.session
 		}
@@ -159,50 +163,47 @@ func (l *listings) watchedBy(list func(t *watch.Table, session func(watcher int6
 // WatchesBySession returns the sessions connected here with the paths on which they have data
 // watches. more reports that the list was cut off.
 func (l *listings) WatchesBySession(limit int) (list []SessionPaths, more bool) {
-	l.watchedBy(func(t *watch.Table, session func(int64) int64) {
-		for watcher, paths := range t.ByWatcher() {
-			if more = limit <= 0; more {
-				return
+	entries := map[int64]int{} // of watchers, in list
+	for at := (watch.Listing{}); !at.Ended() && limit > 0; {
+		l.watchedBy(func(t *watch.Table, session func(int64) int64) {
+			for watcher, path := range t.ByWatcher(&at) {
+				entry, ok := entries[watcher]
+				if !ok {
+					entry = len(list)
+					entries[watcher] = entry
+					list = append(list, SessionPaths{Session: session(watcher)})
+					limit -= sessionLineBytes
+				}
+				list[entry].Paths = append(list[entry].Paths, path)
+				if limit -= len(path) + len("\t\n"); limit <= 0 {
+					return
+				}
 			}
-			list = append(list, SessionPaths{Session: session(watcher)})
-			entry := &list[len(list)-1]
-			limit -= sessionLineBytes
-			entry.Paths, limit = take(paths, limit, func(p string) int { return len(p) + len("\t\n") })
-		}
-	})
-	return list, more || limit <= 0
+		})
+	}
+	return list, limit <= 0
 }
 
 // WatchesByPath returns the paths that have data watches, with the sessions that set them. more
 // reports that the list was cut off.
 func (l *listings) WatchesByPath(limit int) (list []PathSessions, more bool) {
-	l.watchedBy(func(t *watch.Table, session func(int64) int64) {
-		for path, watchers := range t.ByPath() {
-			if more = limit <= 0; more {
-				return
+	for at := (watch.Listing{}); !at.Ended() && limit > 0; {
+		l.watchedBy(func(t *watch.Table, session func(int64) int64) {
+			for path, watchers := range t.ByPath(&at) {
+				entry := PathSessions{Path: path}
+				limit -= len(path) + len("\n")
+				for w := range watchers {
+					if limit <= 0 {
+						break
+					}
+					entry.Sessions = append(entry.Sessions, session(w))
+					limit -= sessionLineBytes
+				}
+				if list = append(list, entry); limit <= 0 {
+					return
+				}
 			}
-			list = append(list, PathSessions{Path: path})
-			entry := &list[len(list)-1]
-			limit -= len(path) + len("\n")
-			entry.Sessions, limit = take(watchers, limit, func(int64) int { return sessionLineBytes })
-			for i, w := range entry.Sessions {
-				entry.Sessions[i] = session(w)
-			}
-		}
-	})
-	return list, more || limit <= 0
-}
-
-// take collects the values of seq until their sizes use up limit, and returns them and the rest of
-// limit.
-func take[T any](seq iter.Seq[T], limit int, size func(T) int) ([]T, int) {
-	var list []T
-	for v := range seq {
-		if limit <= 0 {
-			break
-		}
-		list = append(list, v)
-		limit -= size(v)
+		})
 	}
-	return list, limit
+	return list, limit <= 0
 }

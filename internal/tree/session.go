@@ -2,6 +2,7 @@ package tree
 
 import (
 	"crypto/subtle"
+	"maps"
 	"slices"
 
 	"github.com/zooid-project/zooid/jute"
@@ -65,12 +66,14 @@ func (ss *Sessions) Get(id int64) (Session, bool) {
 
 func (s *session) public() Session { return Session{s.id, s.cnx, s.next, s.timeout, s.passwd, s.scope} }
 
+// IDs returns the ids of all sessions, in any order.
+func (ss *Sessions) IDs() []int64 {
+	return slices.AppendSeq(make([]int64, 0, len(ss.index)), maps.Keys(ss.index))
+}
+
 // All calls visit for each session in the order of ids, until visit returns false.
 func (ss *Sessions) All(visit func(Session) bool) {
-	ids := make([]int64, 0, len(ss.index))
-	for id := range ss.index { // any order: sorted below
-		ids = append(ids, id)
-	}
+	ids := ss.IDs()
 	slices.Sort(ids)
 	for _, id := range ids {
 		if !visit(ss.slots.at(ss.index[id]).public()) {

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -161,7 +162,7 @@ func (m *model) compare(tb testing.TB, t *Table) {
 		}
 	}
 	n := 0
-	for p, got := range t.ByPath() {
+	for p, got := range allPaths(t) {
 		n++
 		if list := slices.Collect(got); !slices.Equal(list, paths[p]) {
 			tb.Fatalf("ByPath: %q has %v, want %v", p, list, paths[p])
@@ -170,16 +171,36 @@ func (m *model) compare(tb testing.TB, t *Table) {
 	if n != len(paths) {
 		tb.Fatalf("ByPath yields %d paths, want %d", n, len(paths))
 	}
-	n = 0
-	for w, got := range t.ByWatcher() {
-		n++
-		list, want := slices.Collect(got), watchers[w]
-		if !slices.Equal(list, want) {
-			tb.Fatalf("ByWatcher: %d has %v, want %v", w, list, want)
+	byWatcher := map[int64][]string{}
+	for w, p := range allWatches(t) {
+		byWatcher[w] = append(byWatcher[w], p)
+	}
+	for w, got := range byWatcher {
+		slices.Sort(got)
+		if want := slices.Sorted(slices.Values(watchers[w])); !slices.Equal(got, want) {
+			tb.Fatalf("ByWatcher: %d has %v, want %v", w, got, want)
 		}
 	}
-	if n != len(watchers) {
+	if n = len(byWatcher); n != len(watchers) {
 		tb.Fatalf("ByWatcher yields %d watchers, want %d", n, len(watchers))
+	}
+}
+
+// allPaths does all steps of ByPath.
+func allPaths(t *Table) iter.Seq2[string, iter.Seq[int64]] { return allSteps(t.ByPath) }
+
+// allWatches does all steps of ByWatcher.
+func allWatches(t *Table) iter.Seq2[int64, string] { return allSteps(t.ByWatcher) }
+
+func allSteps[K, V any](step func(*Listing) iter.Seq2[K, V]) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		for l := (Listing{}); !l.Ended(); {
+			for k, v := range step(&l) {
+				if !yield(k, v) {
+					return
+				}
+			}
+		}
 	}
 }
 
@@ -278,7 +299,7 @@ func (t *Table) check(tb testing.TB) {
 	tb.Helper()
 	records, childSize, recursive := 0, 0, 0
 	paths := 0
-	for p := range t.paths.taken {
+	for p := range t.paths.taken(none) {
 		path := t.paths.at(p)
 		paths++
 		name := t.pathOf(path)
@@ -340,11 +361,11 @@ func TestSameCallsSameOrder(t *testing.T) {
 		var b strings.Builder
 		for range 2000 {
 			b.WriteString(step(t, rnd, table, m))
-			for p, watchers := range table.ByPath() {
+			for p, watchers := range allPaths(table) {
 				fmt.Fprint(&b, p, slices.Collect(watchers))
 			}
-			for w, paths := range table.ByWatcher() {
-				fmt.Fprint(&b, w, slices.Collect(paths))
+			for w, path := range allWatches(table) {
+				fmt.Fprint(&b, w, path)
 			}
 		}
 		return b.String()
@@ -358,7 +379,7 @@ func TestSameCallsSameOrder(t *testing.T) {
 func checkSlab[T any](tb testing.TB, s *slab[T], want int) {
 	tb.Helper()
 	n, held, open := 0, 0, map[uint32]bool{}
-	for range s.taken {
+	for range s.taken(none) {
 		n++
 	}
 	for _, at := range s.open {

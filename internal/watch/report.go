@@ -31,13 +31,31 @@ func (t *Table) SizeOf(watcherID int64) int {
 // Watchers yields the watchers for which RemoveWatcher hasn't been called, in any order.
 func (t *Table) Watchers() iter.Seq[int64] { return maps.Keys(t.watcherIndex) }
 
-// ByPath yields the paths of the data table, each with its watchers in the order in which they began to watch it, as
-// wchp prints them. The order of the paths is arbitrary, but always the same after the same calls. The table must not
-// change before the loop ends. The caller may keep the strings.
-func (t *Table) ByPath() iter.Seq2[string, iter.Seq[int64]] {
+// listStep is how many watches one step of a list has at most, except for those of its last path.
+const listStep = 4 << 10
+
+// A Listing is how far a list of the watches has come. They are listed in steps, between which the table may change: a
+// watch that is removed and set again meanwhile may be listed twice, or not at all. The zero value begins a list.
+type Listing struct {
+	next  ref
+	ended bool
+}
+
+// Ended reports whether all watches are listed.
+func (l *Listing) Ended() bool { return l.ended }
+
+// ByPath yields the paths of a step of a list of the data table, each with all of its watchers in the order in which
+// they began to watch it, as wchp prints them. The order of the paths is arbitrary, but always the same after the same
+// calls. The table must not change before the loop ends. The caller may keep the strings.
+func (t *Table) ByPath(l *Listing) iter.Seq2[string, iter.Seq[int64]] {
 	return func(yield func(string, iter.Seq[int64]) bool) {
-		for p := range t.paths.taken {
+		left := listStep
+		for p := range t.paths.taken(l.next) {
+			if l.next = p; left <= 0 {
+				return
+			}
 			path := t.paths.at(p)
+			left -= 1 + int(path.data)
 			if path.data == 0 {
 				continue
 			}
@@ -48,33 +66,39 @@ func (t *Table) ByPath() iter.Seq2[string, iter.Seq[int64]] {
 					}
 				}
 			}
-			if !yield(t.pathOf(path), watchers) {
+			text := t.pathOf(path)
+			left -= len(text) / listStepBytes
+			if !yield(text, watchers) {
 				return
 			}
 		}
+		l.ended = true
 	}
 }
 
-// ByWatcher yields the watchers of the data table, each with its paths in the order in which it began to watch them, as
-// wchc prints them. The order of the watchers is as arbitrary as that of the paths in ByPath, and the same rules apply
-// to the caller.
-func (t *Table) ByWatcher() iter.Seq2[int64, iter.Seq[string]] {
-	return func(yield func(int64, iter.Seq[string]) bool) {
-		for w := range t.watchers.taken {
-			who := t.watchers.at(w)
-			if who.data == 0 {
+// ByWatcher yields the watches of a step of a list of the data table, each as a watcher and a path, as wchc prints
+// them. Their order is as arbitrary as that of the paths in ByPath, and the same rules apply to the caller.
+func (t *Table) ByWatcher(l *Listing) iter.Seq2[int64, string] {
+	return func(yield func(int64, string) bool) {
+		left := listStep
+		for r := range t.records.taken(l.next) {
+			if l.next = r; left <= 0 {
+				return
+			}
+			left--
+			rec := t.records.at(r)
+			if rec.kinds&dataTable == 0 {
 				continue
 			}
-			paths := func(yield func(string) bool) {
-				for r := who.first; r != none; r = t.records.at(r).watcherNext {
-					if rec := t.records.at(r); rec.kinds&dataTable != 0 && !yield(t.pathOf(t.paths.at(rec.path))) {
-						return
-					}
-				}
-			}
-			if !yield(who.id, paths) {
+			path := t.pathOf(t.paths.at(rec.path))
+			left -= len(path) / listStepBytes
+			if !yield(t.watchers.at(rec.watcher).id, path) {
 				return
 			}
 		}
+		l.ended = true
 	}
 }
+
+// listStepBytes is how many bytes of a path count as a watch in listStep.
+const listStepBytes = 64

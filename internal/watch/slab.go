@@ -1,6 +1,9 @@
 package watch
 
-import "math/bits"
+import (
+	"iter"
+	"math/bits"
+)
 
 // ref is the number of an element in a slab; none means no element.
 type ref uint32
@@ -104,19 +107,24 @@ func (s *slab[T]) trim() {
 	s.chunks, s.open = nil, nil
 }
 
-// taken yields the numbers of the elements that are taken, ascending.
-func (s *slab[T]) taken(yield func(ref) bool) {
-	for at, c := range s.chunks {
-		if c == nil {
-			continue
-		}
-		for word, set := range c.taken {
-			for ; set != 0; set &= set - 1 {
-				r := ref(at*chunkSize + word*wordBits + bits.TrailingZeros64(set))
-				if r != none && !yield(r) {
-					return
-				}
+// taken yields the numbers of the elements that are taken, ascending, from one on.
+func (s *slab[T]) taken(from ref) iter.Seq[ref] {
+	return func(yield func(ref) bool) {
+		for r := max(from, none+1); int(r/chunkSize) < len(s.chunks); {
+			c := s.chunks[r/chunkSize]
+			if c == nil {
+				r = (r/chunkSize + 1) * chunkSize
+				continue
 			}
+			set := c.taken[r%chunkSize/wordBits] >> (r % wordBits)
+			if set == 0 {
+				r = (r/wordBits + 1) * wordBits
+				continue
+			}
+			if r += ref(bits.TrailingZeros64(set)); !yield(r) {
+				return
+			}
+			r++
 		}
 	}
 }

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -204,22 +205,19 @@ func TestReports(t *testing.T) {
 		t.Errorf("Size() = %d, want 7", got)
 	}
 	var b strings.Builder
-	for p, watchers := range table.ByPath() {
+	for p, watchers := range allPaths(table) {
 		fmt.Fprint(&b, p, slices.Collect(watchers))
 	}
-	for w, paths := range table.ByWatcher() {
-		fmt.Fprint(&b, w, slices.Collect(paths))
+	for w, path := range allWatches(table) {
+		fmt.Fprint(&b, w, path)
 	}
-	if got, want := b.String(), "/a[1 2]/c[3 1]2 [/a]1 [/a /c]3 [/c]"; got != want {
+	if got, want := b.String(), "/a[1 2]/c[3 1]1/a2/a3/c1/c"; got != want {
 		t.Errorf("the listings are %q, want %q", got, want)
 	}
-	for range table.ByPath() {
+	for range allPaths(table) {
 		break
 	}
-	for _, paths := range table.ByWatcher() {
-		for range paths {
-			break
-		}
+	for range allWatches(table) {
 		break
 	}
 	table.RemoveWatcher(1)
@@ -469,7 +467,7 @@ func TestListsEnd(t *testing.T) {
 		}
 	}
 	seen := 0
-	for _, watchers := range table.ByPath() {
+	for _, watchers := range allPaths(table) {
 		for range watchers {
 			if seen++; seen%2 == 0 {
 				break
@@ -479,17 +477,85 @@ func TestListsEnd(t *testing.T) {
 			break
 		}
 	}
-	for _, paths := range table.ByWatcher() {
-		for range paths {
-			if seen++; seen%2 == 0 {
-				break
-			}
-		}
-		if seen == 8 {
+	for range allWatches(table) {
+		if seen++; seen == 8 {
 			break
 		}
 	}
 	if seen != 8 {
 		t.Errorf("%d are seen", seen)
 	}
+}
+
+// TestListsInSteps: a list of many watches takes several steps, and has each watch that is there all the time once,
+// whatever comes and goes between the steps.
+func TestListsInSteps(t *testing.T) {
+	table := New()
+	const watchers, each = 7, 5000
+	kept := func(w int64, i int) string { return fmt.Sprintf("/kept%d", (i*int(w))%each) }
+	for i := range each {
+		for w := range int64(watchers) {
+			table.Add(w+1, kept(w+1, i), Data)
+			table.Add(w+1, fmt.Sprintf("/gone%d", i), Data)
+			table.Add(w+1, kept(w+1, i), Child)
+			table.Add(w+1, fmt.Sprintf("/child%d", i), Child)
+		}
+	}
+	table.check(t)
+	rnd := rand.New(rand.NewPCG(1, 1))
+	churn := func() {
+		for range 500 {
+			table.Trigger(nil, jute.EventNodeDataChanged, fmt.Sprintf("/gone%d", rnd.IntN(each)))
+			table.Add(watchers+1, fmt.Sprintf("/new%d", rnd.IntN(each)), Data)
+		}
+	}
+	paths, steps := map[string]int{}, 0
+	for l := (Listing{}); !l.Ended(); steps++ {
+		n := 0
+		for p, list := range table.ByPath(&l) {
+			n++
+			if strings.HasPrefix(p, "/kept") {
+				paths[p]++
+				n += len(slices.Collect(list))
+			}
+			if strings.HasPrefix(p, "/child") {
+				t.Fatalf("%s is listed", p)
+			}
+		}
+		if n > listStep+watchers {
+			t.Errorf("a step has %d watches", n)
+		}
+		churn()
+	}
+	type watched struct {
+		watcher int64
+		path    string
+	}
+	watches := map[watched]int{}
+	for l := (Listing{}); !l.Ended(); steps++ {
+		n := 0
+		for w, p := range table.ByWatcher(&l) {
+			if n++; strings.HasPrefix(p, "/kept") {
+				watches[watched{w, p}]++
+			}
+		}
+		if n > listStep {
+			t.Errorf("a step has %d watches", n)
+		}
+		churn()
+	}
+	for i := range each {
+		if p := fmt.Sprintf("/kept%d", i); paths[p] != 1 {
+			t.Fatalf("%s is listed %d times", p, paths[p])
+		}
+		for w := int64(1); w <= watchers; w++ {
+			if n := watches[watched{w, kept(w, i)}]; n != 1 {
+				t.Fatalf("%s of %d is listed %d times", kept(w, i), w, n)
+			}
+		}
+	}
+	if steps < 15 {
+		t.Errorf("%d steps", steps)
+	}
+	table.check(t)
 }
